@@ -1,0 +1,191 @@
+// The graph IR: a static dataflow graph of one step over T tokens of any mix of sequences.
+//
+// A graph is a list of ops in an order that is a valid schedule. Values are single-assignment and typed with
+// symbolic leading dimensions. Everything that isn't computed in the step is explicit: weights (tensors of the
+// file, or tables the compiler makes), states (KV caches, recurrent states), and the row table, which says of
+// each token its id, position, sequence, role and whether its output is asked for.
+//
+//   graph @gemma3.step(rows: row[T], kv0: kv_ring[window 512, heads 1, dim 256]) -> logits: f32[R, 262144] {
+//     %x0  = embed(rows.token, table = weight "token_embd.weight": q8_0[262144, 640]) {scale = 25.298}  // f32[T, 640]
+//     %qkv = matmul(%n0, rows = [weight "blk.0.attn_q.weight": q5_0[1024, 640], ...])
+//
+// The graph is a plain value: passes are functions Graph -> Graph. Ids index the vectors of their graph.
+// Text form: print.h, parse.h. Invariants: verify.h. Meaning: interpret.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/quant/formats.h"
+
+namespace gc::ir {
+
+enum class OpKind : uint8_t {
+#define OP(name, inputs, results, weights, reads, attrs, maths) name,
+#include "compiler/ir/ops.def"
+#undef OP
+};
+
+enum class AttrName : uint8_t {
+#define ATTR(name, type, meaning) name,
+#include "compiler/ir/attrs.def"
+#undef ATTR
+};
+
+// Element types of values. Q16 is the 16-bit block-quantized activation of compiler/quant/activation.h.
+enum class Elem : uint8_t { F32, F16, BF16, I32, Q16 };
+
+enum class Fn : uint8_t { gelu_tanh, gelu_erf, gelu_quick, silu, relu, relu2, sigmoid, tanh };
+
+// A dimension: a constant, or one of the sizes known only at run time.
+struct Dim {
+  enum class Kind : uint8_t { Const, Tokens /* T */, Outputs /* R */, Positions /* P */ };
+  Kind kind = Kind::Const;
+  int64_t size = 0;  // of Const
+  static Dim of(int64_t n) { return {Kind::Const, n}; }
+  static Dim tokens() { return {Kind::Tokens, 0}; }
+  static Dim outputs() { return {Kind::Outputs, 0}; }
+  bool operator==(const Dim&) const = default;
+};
+
+struct Type {
+  Elem elem = Elem::F32;
+  std::vector<Dim> dims;  // outermost first
+  bool operator==(const Type&) const = default;
+};
+
+template <class Tag>
+struct Id {
+  int32_t index = -1;
+  bool valid() const { return index >= 0; }
+  auto operator<=>(const Id&) const = default;
+};
+using ValueId = Id<struct ValueTag>;
+using WeightId = Id<struct WeightTag>;
+using StateId = Id<struct StateTag>;
+
+// A constant operand. `source` says where its bytes come from when the weight image is packed.
+struct Weight {
+  enum class Source : uint8_t {
+    Tensor,     // the file's tensor of this name
+    RopeFine,   // f32[n, dims/2, 2]: (cos, sin) of the angles at positions 0..n-1
+    RopeCoarse  // f32[m, dims/2, 2]: (cos, sin) at positions 0, n, 2n, ..., (m-1)n
+  };
+  struct Rope {
+    double base = 0, scale = 1;
+    int64_t dims = 0, fine = 0;  // turned dimensions; positions of the fine table (= step of the coarse one)
+    std::string factors;         // tensor of frequency divisors, or empty
+    bool operator==(const Rope&) const = default;
+  };
+  std::string name;  // of the tensor ("blk.0.attn_q.weight"), or of the table ("rope.local.fine")
+  Format format = Format::F32;
+  std::vector<int64_t> shape;  // outermost first: [rows, cols] (the reverse of GGUF's ne)
+  Source source = Source::Tensor;
+  Rope rope;  // of the two table sources
+};
+
+// A weight operand of an op. `slot` indexes the op's weight slots in ops.def; the segments of a "*" slot are
+// consecutive. `rows` restricts a matrix to a range of its rows.
+struct WeightUse {
+  uint8_t slot = 0;
+  WeightId weight;  // invalid: an absent segment of an optional "*?" slot
+  int64_t row_begin = 0, row_end = -1;  // -1: to the end
+  bool operator==(const WeightUse&) const = default;
+};
+
+// What a sequence carries from step to step.
+struct State {
+  enum class Kind : uint8_t { KvFull, KvRing, KvLatent, Conv, Ssm, Encoder };
+  std::string name;
+  Kind kind = Kind::KvFull;
+  int64_t window = 0;            // KvRing: positions that an attention can see
+  int64_t heads = 0;             // kv heads
+  int64_t k_dim = 0, v_dim = 0;  // size of a key and of a value head
+};
+
+struct Attr {
+  AttrName name;
+  double f = 0;     // f32
+  int64_t i = 0;    // i64, flag, and the enums fn and elem by number
+  bool operator==(const Attr&) const = default;
+};
+
+struct Op {
+  OpKind kind;
+  std::vector<ValueId> inputs;
+  std::vector<WeightUse> weights;
+  StateId state;            // of ops with "state" in `reads`
+  std::vector<Attr> attrs;  // sorted by name, at most one of each
+  std::vector<ValueId> results;
+
+  const Attr* find(AttrName name) const;
+  bool has(AttrName name) const { return find(name) != nullptr; }
+  double f32(AttrName name) const;               // GC_CHECKs that it is there
+  double f32_or(AttrName name, double other) const;
+  int64_t i64(AttrName name) const;
+  int64_t i64_or(AttrName name, int64_t other) const;
+  Fn fn() const;
+  Elem out() const;  // attribute out, default F32
+  void set_f32(AttrName name, double v);
+  void set_i64(AttrName name, int64_t v);
+  void erase(AttrName name);
+  // The uses of one slot, in order (by number, or by its name in ops.def).
+  std::vector<WeightUse> slot(std::string_view name) const;
+  std::optional<WeightUse> one(std::string_view name) const;  // a "w" or "w?" slot
+};
+
+struct Value {
+  std::string name;  // unique, without %
+  Type type;
+  int32_t def = -1;  // index of the op that makes it
+};
+
+struct Graph {
+  std::string name;  // "gemma3.step"
+  std::vector<Weight> weights;
+  std::vector<State> states;
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  std::vector<ValueId> outputs;  // logits first
+  // Ops of layer i are ops[layer_begin[i], layer_begin[i+1]); before the first: embedding, after the last: head.
+  // The residual stream entering layer i is the value layer_input[i]. Kept by every pass.
+  std::vector<int32_t> layer_begin;   // n_layer + 1 entries
+  std::vector<ValueId> layer_input;   // n_layer + 1 entries, the last enters the head
+
+  const Value& value(ValueId id) const { return values[id.index]; }
+  const Weight& weight(WeightId id) const { return weights[id.index]; }
+  const State& state(StateId id) const { return states[id.index]; }
+};
+
+// Facts of a row of ops.def.
+struct OpInfo {
+  const char* name;
+  int inputs, results;
+  const char* weights;
+  const char* reads;
+  const char* attrs;
+  const char* maths;
+};
+const OpInfo& info(OpKind kind);
+std::optional<OpKind> op_by_name(std::string_view name);
+enum class AttrType : uint8_t { f32, i64, flag, fn, elem };
+struct AttrInfo {
+  const char* name;
+  AttrType type;
+  const char* meaning;
+};
+const AttrInfo& info(AttrName name);
+const char* name(Fn fn);
+const char* name(Elem elem);
+
+// A weight slot parsed from a row of ops.def.
+struct Slot {
+  std::string name;
+  bool many = false, optional = false;
+};
+const std::vector<Slot>& slots(OpKind kind);
+
+}  // namespace gc::ir
