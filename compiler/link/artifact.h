@@ -1,0 +1,80 @@
+// From generated code and packed weights to a file that runs by itself.
+//
+//   objects + blobs + carried runtime, libc and start files --LLD, in memory--> a program of a few MB
+//   program --strip, .comment removed, weights segment added--> temporary file beside OUT
+//   weights streamed behind it, header and program checksums filled in --rename--> OUT
+//
+// No linker copies gigabytes: the program is linked before a byte of weights exists, so a link error costs nothing,
+// and its addresses never meet the weights (64-bit offsets from one base), so no relocation overflows past 2 GB.
+//
+// Why static-pie over glibc: it runs anywhere, in an empty root, with fast malloc and memcpy. Static glibc carries
+// the LGPL's duty to let users relink: `--emit obj` gives the model's objects, the runtime archive the rest.
+// CUDA needs dlopen, which a static program cannot do safely: such executables will be dynamic position-independent
+// ones on a versioned libc stub; only the table of carried files and the flags in artifact.cc change.
+//
+// The other outputs, not built yet: `obj` is one relocatable file of objects, blobs and runtime (LLD -r, then every
+// symbol but the prefixed API made local by ObjCopy), with the weights in a large section (SHF_X86_64_LARGE) or a
+// sidecar; `archive` wraps that; `shared` is the executable's way with -shared.
+// aarch64: the target's row of carried files, `-m aarch64linux`, and 64 KB alignment; nothing else differs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/link/weight_image.h"
+
+namespace gc::link {
+
+// A relocatable object of generated code.
+struct ObjectFile {
+  std::string name;  // for messages and --save-temps; never in the output
+  std::vector<std::uint8_t> bytes;
+};
+
+// Read-only data with a symbol. C code sees `extern const unsigned char SYMBOL[]; extern const uint64_t SYMBOL_size;`
+// (both hidden). Left out of the program when nothing refers to it.
+struct Blob {
+  std::string symbol;
+  std::uint64_t alignment = 16;
+  std::vector<std::uint8_t> bytes;
+};
+
+enum class EmitKind { kExecutable, kObject, kArchive, kShared };
+
+struct LinkInput {
+  std::vector<ObjectFile> objects;
+  std::vector<Blob> blobs;
+  std::optional<WeightImage> weights;
+  std::string target = "x86_64-linux-gnu";
+  EmitKind emit = EmitKind::kExecutable;
+};
+
+struct LinkOptions {
+  bool keep_symbols = false;   // for debuggers and profilers
+  std::string save_temps_dir;  // objects, the program before stripping, and the linker's map are left there
+};
+
+// Bytes by origin; code and data together, as they lie in the file.
+struct ArtifactSizes {
+  struct Part {
+    std::string name;
+    std::uint64_t bytes = 0;
+  };
+  std::uint64_t code = 0;     // compiled for this model
+  std::uint64_t runtime = 0;  // ours
+  std::uint64_t system = 0;   // libc, libm, compiler runtime
+  std::uint64_t blobs = 0;
+  std::vector<Part> blob_parts;  // by symbol
+  std::uint64_t weights = 0;     // the image with its header
+  std::uint64_t file = 0;        // all, with ELF headers and padding
+};
+
+// Throws UserError if OUT cannot be written, before hours are spent on what would go there.
+void check_output(const std::string& output_path);
+
+// Makes OUT, or throws and leaves what was there. Same input, same bytes, whatever OUT is called.
+ArtifactSizes link_artifact(const LinkInput& input, const std::string& output_path, const LinkOptions& options = {});
+
+}  // namespace gc::link
