@@ -1,0 +1,262 @@
+// Blocks of the quantized tensor types, byte for byte as they lie in a GGUF file (little-endian). All are packed:
+// alignment 1, so a pointer into a file may be of this type whatever its address.
+//
+// Fields: `d` is the block's scale, `m` or `dmin` what is added or subtracted, as bits of f16 unless said otherwise.
+// "Nibble order split in halves" means: byte j holds value j in its low and value j + n/2 in its high nibble.
+// The decoded value y in terms of the fields is stated per struct; reference.cc is its executable form.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gc {
+
+// Bits of an f16 at any address.
+struct [[gnu::packed]] F16Bits {
+  std::uint16_t bits;
+};
+
+// y = d * (q - 8), q: 4 bits, nibbles split in halves.
+struct [[gnu::packed]] BlockQ4_0 {
+  F16Bits d;
+  std::uint8_t qs[16];
+};
+
+// y = d * q + m, q: 4 bits, nibbles split in halves.
+struct [[gnu::packed]] BlockQ4_1 {
+  F16Bits d;
+  F16Bits m;
+  std::uint8_t qs[16];
+};
+
+// y = d * (q - 16), q: low 4 bits as Q4_0, bit 4 of value j is bit j of the u32 qh.
+struct [[gnu::packed]] BlockQ5_0 {
+  F16Bits d;
+  std::uint8_t qh[4];
+  std::uint8_t qs[16];
+};
+
+// y = d * q + m, q as Q5_0.
+struct [[gnu::packed]] BlockQ5_1 {
+  F16Bits d;
+  F16Bits m;
+  std::uint8_t qh[4];
+  std::uint8_t qs[16];
+};
+
+// y = d * q.
+struct [[gnu::packed]] BlockQ8_0 {
+  F16Bits d;
+  std::int8_t qs[32];
+};
+
+// y = d * q; s = d * sum of q, kept for products with formats that have a minimum.
+struct [[gnu::packed]] BlockQ8_1 {
+  F16Bits d;
+  F16Bits s;
+  std::int8_t qs[32];
+};
+
+// 16 groups of 16: y = d * scale * q - dmin * min; scales[g] = scale | min << 4.
+// q: 2 bits; each half of 128 values has 32 bytes, byte l holds values l, l+32, l+64, l+96 in bit pairs from below.
+struct [[gnu::packed]] BlockQ2_K {
+  std::uint8_t scales[16];
+  std::uint8_t qs[64];
+  F16Bits d;
+  F16Bits dmin;
+};
+
+// 16 groups of 16: y = d * (scale - 32) * (q - 4), q: low 2 bits as Q2_K, bit 2 of value i in bit i/32 of
+// hmask[i%32]. Scales are 6 bits: low 4 of g in nibble g/8 of scales[g%8], high 2 in bit pair g/4 of scales[8+g%4].
+struct [[gnu::packed]] BlockQ3_K {
+  std::uint8_t hmask[32];
+  std::uint8_t qs[64];
+  std::uint8_t scales[12];
+  F16Bits d;
+};
+
+// 8 groups of 32: y = d * scale * q - dmin * min, scale and min of 6 bits: groups 0-3 in the low 6 bits of
+// scales[g] and scales[4+g]; groups 4-7 have low 4 bits in the nibbles of scales[4+g] (scale low, min high), and
+// their top 2 bits above the 6 of scales[g-4] and scales[g].
+// q: 4 bits; each pair of groups shares 32 bytes, first group in the low nibbles.
+struct [[gnu::packed]] BlockQ4_K {
+  F16Bits d;
+  F16Bits dmin;
+  std::uint8_t scales[12];
+  std::uint8_t qs[128];
+};
+
+// As Q4_K; bit 4 of value i is bit i/32 of qh[i%32].
+struct [[gnu::packed]] BlockQ5_K {
+  F16Bits d;
+  F16Bits dmin;
+  std::uint8_t scales[12];
+  std::uint8_t qh[32];
+  std::uint8_t qs[128];
+};
+
+// 16 groups of 16: y = d * scale * (q - 32). Each half of 128 values has 64 bytes of ql (values 0-63 in the low
+// nibbles, 64-127 in the high ones) and 32 bytes of qh (byte l: bits 4-5 of values l, l+32, l+64, l+96).
+struct [[gnu::packed]] BlockQ6_K {
+  std::uint8_t ql[128];
+  std::uint8_t qh[64];
+  std::int8_t scales[16];
+  F16Bits d;
+};
+
+// y = d * q, d is f32; bsums are sums of 16 values each.
+struct [[gnu::packed]] BlockQ8_K {
+  float d;
+  std::int8_t qs[256];
+  std::int16_t bsums[16];
+};
+
+// 8 groups of 32: y = d * (2*scale + 1) * (grid(index)[k] + delta), grids of 8 values in {-1, 0, 1}.
+// qh[g]: high 3 bits of the 4 indices of 11 bits, then 3 bits of scale, then the sign of delta = 1/8.
+struct [[gnu::packed]] BlockIQ1_S {
+  F16Bits d;
+  std::uint8_t qs[32];
+  std::uint16_t qh[8];
+};
+
+// As IQ1_S with 16 groups of 16 and a delta per 8 values. The f16 d is spread over the top nibbles of the four
+// 16-bit words of `scales`, whose low 12 bits hold four scales of 3 bits.
+struct [[gnu::packed]] BlockIQ1_M {
+  std::uint8_t qs[32];
+  std::uint8_t qh[16];
+  std::uint16_t scales[4];
+};
+
+// 8 groups of 32: y = d * (scale + 0.5) / 4 * grid(index)[k] * sign. Per group 8 bytes: 4 indices of 8 bits, then
+// a u32 with four sign patterns of 7 bits (the eighth sign makes the number of minus signs even) and 4 bits of scale.
+struct [[gnu::packed]] BlockIQ2_XXS {
+  F16Bits d;
+  std::uint8_t qs[64];
+};
+
+// As IQ2_XXS with 9-bit indices beside their 7-bit sign patterns, and a 4-bit scale per 16 values.
+struct [[gnu::packed]] BlockIQ2_XS {
+  F16Bits d;
+  std::uint16_t qs[32];
+  std::uint8_t scales[8];
+};
+
+// As IQ2_XS with 10-bit indices (high 2 bits in qh) and all 8 signs stored.
+struct [[gnu::packed]] BlockIQ2_S {
+  F16Bits d;
+  std::uint8_t qs[32];
+  std::uint8_t signs[32];
+  std::uint8_t qh[8];
+  std::uint8_t scales[8];
+};
+
+// 8 groups of 32: y = d * (scale + 0.5) / 2 * grid(index)[k] * sign, grids of 4 values; `scales` as IQ2_XXS's u32.
+struct [[gnu::packed]] BlockIQ3_XXS {
+  F16Bits d;
+  std::uint8_t qs[64];
+  std::uint32_t scales[8];
+};
+
+// y = d * (2*scale + 1) * grid(index)[k] * sign, 9-bit indices of grids of 4 values, all signs stored.
+struct [[gnu::packed]] BlockIQ3_S {
+  F16Bits d;
+  std::uint8_t qs[64];
+  std::uint8_t qh[8];
+  std::uint8_t signs[32];
+  std::uint8_t scales[4];
+};
+
+// y = d * kIq4Values[q], nibbles split in halves.
+struct [[gnu::packed]] BlockIQ4_NL {
+  F16Bits d;
+  std::uint8_t qs[16];
+};
+
+// 8 groups of 32, each laid out as IQ4_NL: y = d * (scale - 32) * kIq4Values[q], scale: low 4 bits in nibbles of
+// scales_l, high 2 in bit pairs of scales_h.
+struct [[gnu::packed]] BlockIQ4_XS {
+  F16Bits d;
+  std::uint16_t scales_h;
+  std::uint8_t scales_l[4];
+  std::uint8_t qs[128];
+};
+
+// y = d * (t - 1), five base-3 digits t a byte (four in qh): digit k of byte b is ((b * 3^k mod 256) * 3) >> 8.
+// The first 32 bytes of qs hold values k*32 + j, the other 16 hold 160 + k*16 + j, qh holds 240 + k*4 + j.
+struct [[gnu::packed]] BlockTQ1_0 {
+  std::uint8_t qs[48];
+  std::uint8_t qh[4];
+  F16Bits d;
+};
+
+// y = d * (q - 1), 2 bits laid out as Q2_K.
+struct [[gnu::packed]] BlockTQ2_0 {
+  std::uint8_t qs[64];
+  F16Bits d;
+};
+
+// y = 2^(e - 128) * kFp4Values[q] (the values are doubled, hence 128), nibbles split in halves.
+struct [[gnu::packed]] BlockMXFP4 {
+  std::uint8_t e;
+  std::uint8_t qs[16];
+};
+
+// 4 groups of 16: y = ue4m3(d[g]) / 2 * kFp4Values[q]; each group has 8 bytes, nibbles split in halves.
+struct [[gnu::packed]] BlockNVFP4 {
+  std::uint8_t d[4];
+  std::uint8_t qs[32];
+};
+
+// y = d or -d: bit j%8 of qs[j/8] set means d.
+struct [[gnu::packed]] BlockQ1_0 {
+  F16Bits d;
+  std::uint8_t qs[16];
+};
+
+// y = d * (q - 1), value j in bit pair j%4 of qs[j/4].
+struct [[gnu::packed]] BlockQ2_0 {
+  F16Bits d;
+  std::uint8_t qs[16];
+};
+
+// The struct of a quantized format has the size that the table says.
+#define CHECK_kFloat(name, bytes)
+#define CHECK_kInt(name, bytes)
+#define CHECK_kBlock(name, bytes)                                          \
+  static_assert(sizeof(Block##name) == bytes && alignof(Block##name) == 1, \
+                "Block" #name " is not as formats.def says");
+#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values) CHECK_##kind(name, block_bytes)
+#include "compiler/quant/formats.def"
+#undef FORMAT
+#undef CHECK_kFloat
+#undef CHECK_kInt
+#undef CHECK_kBlock
+
+// Values of a 4-bit code of IQ4_NL and IQ4_XS.
+inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
+
+// Twice the values of an e2m1 code (MXFP4, NVFP4).
+inline constexpr std::int8_t kFp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// Scale and minimum of group g (0-7) of Q4_K and Q5_K, 6 bits each.
+struct ScaleMin {
+  std::uint8_t scale;
+  std::uint8_t min;
+};
+constexpr ScaleMin k_scale_min(const std::uint8_t (&scales)[12], int g) {
+  if (g < 4)
+    return {static_cast<std::uint8_t>(scales[g] & 63), static_cast<std::uint8_t>(scales[g + 4] & 63)};
+  const std::uint8_t low = scales[g + 4];
+  return {static_cast<std::uint8_t>((low & 15) | (scales[g - 4] >> 6) << 4),
+          static_cast<std::uint8_t>(low >> 4 | (scales[g] >> 6) << 4)};
+}
+
+// Scale of group g (0-15) of Q3_K, -32 to 31.
+constexpr int q3_k_scale(const std::uint8_t (&scales)[12], int g) {
+  const int low = scales[g % 8] >> (4 * (g / 8)) & 15;
+  const int high = scales[8 + g % 4] >> (2 * (g / 4)) & 3;
+  return (low | high << 4) - 32;
+}
+
+}  // namespace gc
