@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Small models made from recipes, with the logits that they must give.
+
+No weights are stored: `recipes.json` has each model's metadata and the shapes of its tensors, and a counter-based
+generator, keyed by a tensor's name, gives the same values on every machine. `goldens/MODEL.npz` has what an f32
+evaluation of the same weights gives: `tokens` i32[48], and per weight type (F32, Q4_K, ...) the logits f32[48, 128]
+of all positions. 48 tokens reach past the sliding windows of 16 to 32 that the recipes have.
+
+  zoo.py models                             the models' names
+  zoo.py types MODEL                        the weight types that MODEL has logits for
+  zoo.py tokens MODEL                       its token ids, comma-separated
+  zoo.py make MODEL OUT.gguf [--type T]     the model; T: its matrices as random blocks of that type
+  zoo.py check MODEL LOGITS.f32 [--type T]  raw little-endian f32[48, 128] against the reference; exit code 1 past
+                                            the bound on the normalized mean squared error. F32: 1e-5 (the reference
+                                            takes GELU from a table of f16). Other types: 2.5e-4; activations of 16
+                                            bits stay near 3e-7, bf16 ones reach 1.4e-4, and int8 ones alone 2e-3,
+                                            so the bound tells the arithmetics apart.
+"""
+import argparse
+import json
+import pathlib
+import sys
+import zlib
+
+import numpy as np
+from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter, quants
+
+HERE = pathlib.Path(__file__).resolve().parent
+WEIGHT_SEED = 1
+BOUND_F32, BOUND_QUANTIZED = 1e-5, 2.5e-4
+
+# A block type's size in values and bytes, and its f16 scales: byte offset -> magnitude, chosen so that the decoded
+# weights are of a trained model's size.
+BLOCK_TYPES = {
+    "Q4_0": (32, 18, {0: 0.02}),
+    "Q4_1": (32, 20, {0: 0.02, 2: -0.15}),
+    "Q5_0": (32, 22, {0: 0.01}),
+    "Q5_1": (32, 24, {0: 0.01, 2: -0.15}),
+    "Q8_0": (32, 34, {0: 0.0012}),
+    "Q4_K": (256, 144, {0: 0.0006, 2: 0.004}),
+    "Q5_K": (256, 176, {0: 0.0003, 2: 0.004}),
+    "Q6_K": (256, 210, {208: 0.0001}),
+}
+FLOAT_TYPES = ("F16", "BF16")
+
+VALUE_TYPES = {
+    "str": GGUFValueType.STRING,
+    "u32": GGUFValueType.UINT32,
+    "i32": GGUFValueType.INT32,
+    "f32": GGUFValueType.FLOAT32,
+    "bool": GGUFValueType.BOOL,
+}
+
+
+class Recipe:
+    def __init__(self, name):
+        book = json.loads((HERE / "recipes.json").read_text())
+        if name not in book["models"]:
+            sys.exit(f"zoo: no model '{name}'; there are {', '.join(book['models'])}")
+        model = book["models"][name]
+        self.name = name
+        self.n_vocab = model["vocabulary"]
+        lines = model["keys"] + book["shared_keys"].get(model.get("keys_of"), [])
+        self.keys = [self._parse(line) for line in lines]
+        self.arch = next(value for key, _, value in self.keys if key == "general.architecture")
+        self.keys = [(key.replace("{arch}", self.arch), kind, value) for key, kind, value in self.keys]
+        # name -> dimensions in GGUF order, the contiguous one first
+        self.tensors = dict(model["tensors"])
+        for layer in range(model["layers"]):
+            for suffix, dims in model["layer_tensors"].items():
+                self.tensors[f"blk.{layer}.{suffix}"] = dims
+
+    @staticmethod
+    def _parse(line):
+        """`KEY TYPE JSON` as a triple."""
+        key, kind, value = line.split(" ", 2)
+        return key, kind, json.loads(value)
+
+
+def random_words(name, count, seed):
+    return np.random.Philox(key=[zlib.crc32(name.encode()), seed]).random_raw(count)
+
+
+def uniform(name, count):
+    """f32[count] in [-1, 1) of 24 random bits each."""
+    top_bits = random_words(name, count, WEIGHT_SEED) >> np.uint64(40)
+    return (top_bits.astype(np.float64) / 2**23 - 1).astype(np.float32)
+
+
+def float_weights(name, dims, tied):
+    """f32 in GGUF's order. Norms lie about 1, biases are small, matrices keep the size of what they multiply."""
+    u = uniform(name, int(np.prod(dims)))
+    if name.startswith("rope_freqs"):
+        w = 1 + np.abs(u)
+    elif "norm" in name and name.endswith(".weight"):
+        w = 1 + np.float32(0.25) * u
+    elif name.endswith(".bias") or len(dims) == 1:
+        w = np.float32(0.2) * u
+    elif name == "token_embd.weight" and not tied:
+        w = u
+    else:
+        w = np.float32(1.6 / np.sqrt(dims[0])) * u
+    return w.astype(np.float32).reshape(dims[::-1])
+
+
+def random_blocks(name, dims, block_type):
+    """u8[rows, bytes of a row]: random quants, with scales of a sensible size put over them."""
+    values_per_block, block_bytes, scales = BLOCK_TYPES[block_type]
+    rows = int(np.prod(dims[1:]))
+    count = rows * (dims[0] // values_per_block)
+    words = random_words(name, -(-count * block_bytes // 8), WEIGHT_SEED + 1)
+    data = words.view(np.uint8)[: count * block_bytes].reshape(count, block_bytes).copy()
+    for offset, magnitude in scales.items():
+        scale = magnitude * (0.75 + 0.25 * uniform(f"{name}@{offset}", count))
+        data[:, offset : offset + 2] = scale.astype(np.float16).view(np.uint8).reshape(count, 2)
+    return data.reshape(rows, -1)
+
+
+def takes_type(name, dims, weight_type):
+    """Whether a quantizer would touch this tensor: matrices, of rows that are whole blocks."""
+    if len(dims) < 2 or not name.endswith(".weight") or "norm" in name:
+        return False
+    return weight_type in FLOAT_TYPES or dims[0] % BLOCK_TYPES[weight_type][0] == 0
+
+
+def make(recipe, path, weight_type):
+    writer = GGUFWriter(str(path), recipe.arch)
+    for key, kind, value in recipe.keys:
+        if key == "general.architecture":  # the writer has put it
+            continue
+        if kind.endswith("[]"):
+            writer.add_key_value(key, value, GGUFValueType.ARRAY, VALUE_TYPES[kind[:-2]])
+        else:
+            writer.add_key_value(key, value, VALUE_TYPES[kind])
+    writer.add_token_list([f"tok_{i}" for i in range(recipe.n_vocab)])
+    writer.add_token_scores([0.0] * recipe.n_vocab)
+    tied = "output.weight" not in recipe.tensors
+    for name, dims in recipe.tensors.items():
+        if weight_type == "F32" or not takes_type(name, dims, weight_type):
+            writer.add_tensor(name, float_weights(name, dims, tied))
+            continue
+        gguf_type = GGMLQuantizationType[weight_type]
+        if weight_type in FLOAT_TYPES:
+            data = quants.quantize(float_weights(name, dims, tied), gguf_type)
+        else:
+            data = random_blocks(name, dims, weight_type)
+        writer.add_tensor(name, data, raw_dtype=gguf_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def golden(name):
+    return np.load(HERE / "goldens" / f"{name}.npz")
+
+
+def log_softmax(logits):
+    return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+
+
+def check(name, path, weight_type):
+    book = golden(name)
+    if weight_type not in book:
+        sys.exit(f"zoo: {name} has no reference for {weight_type}")
+    want = book[weight_type].astype(np.float64)
+    got = np.fromfile(path, "<f4")
+    if got.size != want.size:
+        sys.exit(f"zoo: {path} has {got.size} values, expected {want.shape[0]} positions x {want.shape[1]}")
+    got = got.astype(np.float64).reshape(want.shape)
+    if not np.isfinite(got).all():
+        sys.exit(f"zoo: {path}: position {int(np.argwhere(~np.isfinite(got))[0][0])} has a logit that is not finite")
+    error = np.square(want - got).sum() / np.square(want).sum()
+    p, q = log_softmax(want), log_softmax(got)
+    divergence = (np.exp(p) * (p - q)).sum(axis=1)
+    bound = BOUND_F32 if weight_type == "F32" else BOUND_QUANTIZED
+    print(f"{name} {weight_type}: nmse {error:.2e} (bound {bound:.1e}), worst KL {divergence.max():.2e} "
+          f"at position {int(divergence.argmax())}")
+    return 0 if error <= bound else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("models")
+    for verb in ("types", "tokens", "make", "check"):
+        sub = verbs.add_parser(verb)
+        sub.add_argument("model")
+        if verb in ("make", "check"):
+            sub.add_argument("path")
+            sub.add_argument("--type", default="F32")
+    a = parser.parse_args()
+    if a.verb == "models":
+        print("\n".join(json.loads((HERE / "recipes.json").read_text())["models"]))
+    elif a.verb == "types":
+        print("\n".join(key for key in golden(a.model) if key != "tokens"))
+    elif a.verb == "tokens":
+        print(",".join(map(str, golden(a.model)["tokens"])))
+    elif a.verb == "make":
+        make(Recipe(a.model), a.path, a.type)
+    else:
+        sys.exit(check(a.model, a.path, a.type))
+
+
+if __name__ == "__main__":
+    main()
