@@ -171,6 +171,9 @@ struct OpInfo {
 };
 const OpInfo& info(OpKind kind);
 std::optional<OpKind> op_by_name(std::string_view name);
+int op_count();
+bool reads(OpKind kind, std::string_view what);  // "state", "rows", "position", ...
+
 enum class AttrType : uint8_t { f32, i64, flag, fn, elem };
 struct AttrInfo {
   const char* name;
@@ -178,8 +181,14 @@ struct AttrInfo {
   const char* meaning;
 };
 const AttrInfo& info(AttrName name);
+std::optional<AttrName> attr_by_name(std::string_view name);
+
 const char* name(Fn fn);
 const char* name(Elem elem);
+const char* name(State::Kind kind);
+std::optional<Fn> fn_by_name(std::string_view name);
+std::optional<Elem> elem_by_name(std::string_view name);
+std::optional<State::Kind> state_kind_by_name(std::string_view name);
 
 // A weight slot parsed from a row of ops.def.
 struct Slot {
@@ -187,5 +196,15 @@ struct Slot {
   bool many = false, optional = false;
 };
 const std::vector<Slot>& slots(OpKind kind);
+uint8_t slot_index(OpKind kind, std::string_view name);
+
+struct AttrSlot {
+  AttrName name;
+  bool optional;
+};
+const std::vector<AttrSlot>& attr_slots(OpKind kind);
+
+// Rows of its matrix that a use takes.
+int64_t row_count(const Graph& g, const WeightUse& use);
 
 }  // namespace gc::ir

@@ -1,0 +1,384 @@
+#include "compiler/ir/infer.h"
+
+#include <limits>
+#include <sstream>
+
+#include "compiler/base/error.h"
+
+namespace gc::ir {
+namespace {
+
+// Thrown inside this file alone: it unwinds from the rule that fails to infer().
+struct Misfit {
+  std::string text;
+};
+
+template <class... Parts>
+[[noreturn]] void misfit(const Parts&... parts) {
+  std::ostringstream s;
+  (s << ... << parts);
+  throw Misfit{s.str()};
+}
+
+template <class... Parts>
+void expect(bool ok, const Parts&... parts) {
+  if (!ok) misfit(parts...);
+}
+
+// 2^40 values: sums and products of a few such sizes stay in 64 bits.
+constexpr int64_t kMaxSize = int64_t(1) << 40;
+
+int64_t attr_size(const Op& op, AttrName name) {
+  int64_t v = op.i64(name);
+  expect(v > 0 && v < (1 << 24), "attribute ", info(name).name, " is ", v);
+  return v;
+}
+
+class Rules {
+ public:
+  Rules(const Graph& g, const Op& op) : g_(g), op_(op) {}
+
+  std::vector<Type> types() {
+    check_lists();
+    switch (op_.kind) {
+      case OpKind::embed: return embed();
+      case OpKind::rms_norm:
+        f32_in(0);
+        vector_of("weight", last(0));
+        return {with_out(in(0))};
+      case OpKind::layer_norm:
+        f32_in(0);
+        vector_of("weight", last(0));
+        vector_of("bias", last(0));
+        return {with_out(in(0))};
+      case OpKind::matmul: return matmul();
+      case OpKind::slice: return slice();
+      case OpKind::heads: return heads();
+      case OpKind::merge_heads: return merge_heads();
+      case OpKind::rope: return rope();
+      case OpKind::scale:
+      case OpKind::act:
+      case OpKind::softcap: f32_in(0); return {in(0)};
+      case OpKind::add:
+      case OpKind::mul: same_f32(); return {in(0)};
+      case OpKind::attention: return attention();
+      case OpKind::concat: return concat();
+      case OpKind::select: return select();
+      case OpKind::quantize: f32_in(0); return {q16(in(0))};
+      case OpKind::glu: same_f32(); return {with_out(in(0))};
+      case OpKind::residual_norm:
+        same_f32();
+        vector_of("post", last(0));
+        vector_of("pre", last(0));
+        return {in(0), with_out(in(0))};
+      case OpKind::matmul_glu: return matmul_glu();
+      case OpKind::attn_block: return attn_block();
+    }
+    misfit("op number ", int(op_.kind));
+  }
+
+ private:
+  const Type& in(int i) const { return g_.value(op_.inputs[i]).type; }
+
+  int64_t last(int i) const {
+    int64_t n = last_dim(in(i));
+    expect(n > 0, "operand ", i, " has no constant last dimension: ", to_string(in(i)));
+    return n;
+  }
+
+  void f32_in(int i) const {
+    expect(in(i).elem == Elem::F32, "operand ", i, " must be f32, is ", to_string(in(i)));
+    last(i);
+  }
+
+  void same_f32() const {
+    f32_in(0);
+    expect(in(0) == in(1), "operands differ in type: ", to_string(in(0)), " and ", to_string(in(1)));
+  }
+
+  static Type q16(Type t) {
+    expect(last_dim(t) % 32 == 0, "q16 needs a last dimension that is a multiple of 32: ", to_string(t));
+    t.elem = Elem::Q16;
+    return t;
+  }
+
+  Type with_out(const Type& t) const {
+    expect(op_.out() == Elem::F32 || op_.out() == Elem::Q16, "out must be f32 or q16");
+    return op_.out() == Elem::Q16 ? q16(t) : t;
+  }
+
+  // A [tokens or rows, heads, dim] value.
+  void per_head(int i) const {
+    f32_in(i);
+    expect(in(i).dims.size() == 3, "operand ", i, " must be [T, heads, dim], is ", to_string(in(i)));
+    expect(in(i).dims[1].kind == Dim::Kind::Const, "operand ", i, " has no constant number of heads");
+  }
+
+  // Operands, weights and attributes as the row of ops.def lists them.
+  void check_lists() const {
+    const OpInfo& row = info(op_.kind);
+    expect(int(op_.inputs.size()) == row.inputs, "takes ", row.inputs, " operands, has ", op_.inputs.size());
+    for (ValueId v : op_.inputs)
+      expect(v.valid() && v.index < int(g_.values.size()), "operand is no value of the graph");
+    expect(op_.state.valid() == reads(op_.kind, "state"),
+           op_.state.valid() ? "takes no state" : "needs a state");
+    check_slots();
+    check_attrs();
+  }
+
+  void check_slots() const {
+    const auto& table = slots(op_.kind);
+    std::vector<int64_t> count(table.size());
+    int before = 0;
+    for (const WeightUse& use : op_.weights) {
+      expect(use.slot < table.size(), "has no weight slot ", int(use.slot));
+      expect(use.slot >= before, "weights are not in the order of their slots");
+      before = use.slot;
+      count[use.slot]++;
+      const Slot& slot = table[use.slot];
+      if (!use.weight.valid()) {
+        expect(slot.many && slot.optional, "weight '", slot.name, "' is absent");
+        continue;
+      }
+      check_use(slot, use);
+    }
+    for (size_t i = 0; i < table.size(); i++) {
+      expect(count[i] > 0 || table[i].optional, "weight '", table[i].name, "' is missing");
+      expect(count[i] <= 1 || table[i].many, "weight '", table[i].name, "' is given twice");
+    }
+  }
+
+  void check_use(const Slot& slot, const WeightUse& use) const {
+    const Weight& w = g_.weight(use.weight);
+    expect(!w.shape.empty(), "weight '", w.name, "' has no dimensions");
+    for (int64_t d : w.shape) expect(d > 0 && d < kMaxSize, "weight '", w.name, "' has a dimension of ", d);
+    expect(slot.many || (use.row_begin == 0 && use.row_end < 0), "weight '", w.name, "' takes no row range");
+    int64_t end = use.row_end < 0 ? w.shape[0] : use.row_end;
+    expect(use.row_begin >= 0 && use.row_begin < end && end <= w.shape[0], "rows ", use.row_begin, " to ", end,
+           " of weight '", w.name, "', which has ", w.shape[0]);
+  }
+
+  void check_attrs() const {
+    const auto& table = attr_slots(op_.kind);
+    for (const Attr& a : op_.attrs) {
+      bool known = false;
+      for (const AttrSlot& slot : table) known |= slot.name == a.name;
+      expect(known, "has no attribute ", info(a.name).name);
+    }
+    for (size_t i = 1; i < op_.attrs.size(); i++)
+      expect(op_.attrs[i - 1].name < op_.attrs[i].name, "attributes are not sorted or not unique");
+    for (const AttrSlot& slot : table)
+      expect(slot.optional || op_.has(slot.name), "attribute ", info(slot.name).name, " is missing");
+  }
+
+  const Weight* weight(std::string_view slot) const {
+    auto use = op_.one(slot);
+    return use ? &g_.weight(use->weight) : nullptr;
+  }
+
+  void vector_of(std::string_view slot, int64_t size) const {
+    const Weight* w = weight(slot);
+    if (w) fits(*w, {size});
+  }
+
+  static void fits(const Weight& w, const std::vector<int64_t>& shape) {
+    expect(w.shape == shape, "weight '", w.name, "' is ", to_string(w.format, w.shape), ", needed is ",
+           to_string(w.format, shape));
+  }
+
+  std::vector<Type> embed() const {
+    const Weight& table = *weight("table");
+    expect(table.shape.size() == 2, "the table must be a matrix: '", table.name, "'");
+    return {{Elem::F32, {Dim::tokens(), Dim::of(table.shape[1])}}};
+  }
+
+  // The number of rows of a matrix made of segments, each of the operand's length.
+  int64_t rows_of(std::string_view slot) const {
+    bool packed = in(0).elem == Elem::Q16;
+    expect(packed || in(0).elem == Elem::F32, "operand 0 must be f32 or q16, is ", to_string(in(0)));
+    int64_t rows = 0;
+    for (const WeightUse& use : op_.slot(slot)) {
+      const Weight& w = g_.weight(use.weight);
+      expect(w.shape.size() == 2 && w.shape[1] == last(0), "weight '", w.name, "' is ",
+             to_string(w.format, w.shape), ", needed are rows of ", last(0));
+      expect(!packed || is_block_format(w.format), "a q16 operand meets weight '", w.name, "' of format ",
+             format_name(w.format));
+      rows += row_count(g_, use);
+      expect(rows < kMaxSize, "too many rows");
+    }
+    return rows;
+  }
+
+  std::vector<Type> matmul() const {
+    Type t = in(0);
+    t.elem = Elem::F32;
+    t.dims.back() = Dim::of(rows_of("rows"));
+    auto rows = op_.slot("rows"), bias = op_.slot("bias");
+    expect(bias.empty() || bias.size() == rows.size(), "has ", rows.size(), " row segments and ", bias.size(),
+           " biases");
+    for (size_t i = 0; i < bias.size(); i++) {
+      if (!bias[i].weight.valid()) continue;
+      const Weight& w = g_.weight(bias[i].weight);
+      expect(w.shape.size() == 1 && row_count(g_, bias[i]) == row_count(g_, rows[i]), "bias '", w.name, "' is ",
+             to_string(w.format, w.shape), ", its segment has ", row_count(g_, rows[i]), " rows");
+    }
+    return {t};
+  }
+
+  std::vector<Type> matmul_glu() const {
+    Type t = in(0);
+    t.elem = Elem::F32;
+    int64_t gate = rows_of("gate"), up = rows_of("up");
+    expect(gate == up, "gate has ", gate, " rows, up has ", up);
+    t.dims.back() = Dim::of(gate);
+    return {with_out(t)};
+  }
+
+  std::vector<Type> slice() const {
+    f32_in(0);
+    int64_t begin = op_.i64(AttrName::begin), size = op_.i64(AttrName::size), n = last(0);
+    expect(begin >= 0 && begin < n && size > 0 && size <= n - begin, "slice ", begin, " + ", size, " of ", n);
+    Type t = in(0);
+    t.dims.back() = Dim::of(size);
+    return {t};
+  }
+
+  std::vector<Type> heads() const {
+    f32_in(0);
+    int64_t n = attr_size(op_, AttrName::heads);
+    expect(in(0).dims.size() == 2 && last(0) % n == 0, "cannot divide ", to_string(in(0)), " into ", n,
+           " heads");
+    return {{Elem::F32, {in(0).dims[0], Dim::of(n), Dim::of(last(0) / n)}}};
+  }
+
+  std::vector<Type> merge_heads() const {
+    per_head(0);
+    const auto& d = in(0).dims;
+    return {{Elem::F32, {d[0], Dim::of(d[1].size * d[2].size)}}};
+  }
+
+  void rope_tables(int64_t dims, int64_t head_dim) const {
+    expect(dims > 0 && dims % 2 == 0 && dims <= head_dim, "rope_dims ", dims, " of a head of ", head_dim);
+    const Weight *fine = weight("rope_fine"), *coarse = weight("rope_coarse");
+    expect(!fine == !coarse, "needs both RoPE tables or none");
+    if (!fine) return;
+    expect(fine->source == Weight::Source::RopeFine && coarse->source == Weight::Source::RopeCoarse,
+           "RoPE tables '", fine->name, "' and '", coarse->name, "' are not of their kinds");
+    fits(*fine, {fine->shape[0], dims / 2, 2});
+    fits(*coarse, {coarse->shape[0], dims / 2, 2});
+    expect(fine->rope == coarse->rope && fine->rope.dims == dims && fine->rope.fine == fine->shape[0],
+           "RoPE tables '", fine->name, "' and '", coarse->name, "' do not belong together");
+  }
+
+  std::vector<Type> rope() const {
+    per_head(0);
+    int64_t dims = op_.i64(AttrName::rope_dims);
+    rope_tables(dims, last(0));
+    vector_of("factors", dims / 2);
+    return {in(0)};
+  }
+
+  void check_state(int64_t kv_heads, int64_t k_dim, int64_t v_dim) const {
+    const State& s = g_.state(op_.state);
+    int64_t window = op_.i64(AttrName::window);
+    expect(s.kind == State::Kind::KvFull || s.kind == State::Kind::KvRing, "state ", s.name, " is a ",
+           name(s.kind));
+    expect(s.heads == kv_heads && s.k_dim == k_dim && s.v_dim == v_dim, "state ", s.name, " holds ", s.heads,
+           " heads of ", s.k_dim, " and ", s.v_dim, ", attention has ", kv_heads, " of ", k_dim, " and ", v_dim);
+    expect(window >= 0, "window is ", window);
+    expect(s.kind == State::Kind::KvFull || (window > 0 && window <= s.window), "window ", window,
+           " does not fit the ring ", s.name, " of ", s.window);
+  }
+
+  std::vector<Type> attention() const {
+    for (int i = 0; i < 3; i++) per_head(i);
+    const auto &q = in(0).dims, &k = in(1).dims, &v = in(2).dims;
+    expect(q[0] == Dim::tokens() && q[0] == k[0] && k[0] == v[0], "q, k and v must have all tokens' rows");
+    expect(q[2] == k[2] && k[1] == v[1] && q[1].size % k[1].size == 0, "q ", to_string(in(0)), ", k ",
+           to_string(in(1)), " and v ", to_string(in(2)), " do not fit");
+    check_state(k[1].size, k[2].size, v[2].size);
+    vector_of("sinks", q[1].size);
+    return {{Elem::F32, {q[0], q[1], v[2]}}};
+  }
+
+  std::vector<Type> attn_block() const {
+    f32_in(0);
+    int64_t heads = attr_size(op_, AttrName::heads), kv = attr_size(op_, AttrName::kv_heads),
+            d = attr_size(op_, AttrName::head_dim), dv = attr_size(op_, AttrName::v_dim);
+    expect(heads % kv == 0, heads, " heads over ", kv, " kv heads");
+    expect(in(0).dims.size() == 2 && in(0).dims[0] == Dim::tokens(), "operand must be [T, n], is ",
+           to_string(in(0)));
+    expect(last(0) == (heads + kv) * d + kv * dv, "operand is ", to_string(in(0)), ", q, k and v need ",
+           (heads + kv) * d + kv * dv);
+    vector_of("q_norm", d);
+    vector_of("k_norm", d);
+    vector_of("sinks", heads);
+    bool norms = op_.one("q_norm") || op_.one("k_norm"), rope = op_.one("rope_fine").has_value();
+    expect(norms == op_.has(AttrName::eps), "eps goes with norms of q and k");
+    expect(rope == op_.has(AttrName::rope_dims) && rope == op_.has(AttrName::rope_neox),
+           "rope_dims and rope_neox go with RoPE tables");
+    if (rope || op_.one("rope_coarse")) rope_tables(op_.i64_or(AttrName::rope_dims, 0), d);
+    check_state(kv, d, dv);
+    return {with_out({Elem::F32, {in(0).dims[0], Dim::of(heads * dv)}})};
+  }
+
+  std::vector<Type> concat() const {
+    f32_in(0), f32_in(1);
+    Type t = in(0), other = in(1);
+    t.dims.back() = other.dims.back();
+    expect(t == other, "cannot join ", to_string(in(0)), " and ", to_string(other));
+    t.dims.back() = Dim::of(last(0) + last(1));
+    return {t};
+  }
+
+  std::vector<Type> select() const {
+    f32_in(0);
+    expect(in(0).dims[0] == Dim::tokens(), "selects among tokens, operand is ", to_string(in(0)));
+    Type t = in(0);
+    t.dims[0] = Dim::outputs();
+    return {t};
+  }
+
+  const Graph& g_;
+  const Op& op_;
+};
+
+}  // namespace
+
+std::string infer(const Graph& g, const Op& op, std::vector<Type>& types) {
+  try {
+    types = Rules(g, op).types();
+    return "";
+  } catch (const Misfit& m) {
+    return std::string(info(op.kind).name) + ": " + m.text;
+  }
+}
+
+std::string to_string(const Dim& dim) {
+  switch (dim.kind) {
+    case Dim::Kind::Const: return std::to_string(dim.size);
+    case Dim::Kind::Tokens: return "T";
+    case Dim::Kind::Outputs: return "R";
+    case Dim::Kind::Positions: return "P";
+  }
+  return "?";
+}
+
+std::string to_string(const Type& type) {
+  std::string s = std::string(name(type.elem)) + "[";
+  for (size_t i = 0; i < type.dims.size(); i++) s += (i ? ", " : "") + to_string(type.dims[i]);
+  return s + "]";
+}
+
+std::string to_string(Format format, const std::vector<int64_t>& shape) {
+  std::string s = std::string(format_name(format)) + "[";
+  for (size_t i = 0; i < shape.size(); i++) s += (i ? ", " : "") + std::to_string(shape[i]);
+  return s + "]";
+}
+
+int64_t last_dim(const Type& type) {
+  if (type.dims.empty() || type.dims.back().kind != Dim::Kind::Const) return 0;
+  return type.dims.back().size;
+}
+
+}  // namespace gc::ir
