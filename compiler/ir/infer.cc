@@ -1,9 +1,6 @@
 #include "compiler/ir/infer.h"
 
-#include <limits>
-#include <sstream>
-
-#include "compiler/base/error.h"
+#include "compiler/base/strings.h"
 
 namespace gc::ir {
 namespace {
@@ -15,9 +12,7 @@ struct Misfit {
 
 template <class... Parts>
 [[noreturn]] void misfit(const Parts&... parts) {
-  std::ostringstream s;
-  (s << ... << parts);
-  throw Misfit{s.str()};
+  throw Misfit{cat(parts...)};
 }
 
 template <class... Parts>
@@ -41,7 +36,8 @@ class Rules {
   std::vector<Type> types() {
     check_lists();
     switch (op_.kind) {
-      case OpKind::embed: return embed();
+      case OpKind::embed:
+        return embed();
       case OpKind::rms_norm:
         f32_in(0);
         vector_of("weight", last(0));
@@ -51,28 +47,46 @@ class Rules {
         vector_of("weight", last(0));
         vector_of("bias", last(0));
         return {with_out(in(0))};
-      case OpKind::matmul: return matmul();
-      case OpKind::slice: return slice();
-      case OpKind::heads: return heads();
-      case OpKind::merge_heads: return merge_heads();
-      case OpKind::rope: return rope();
+      case OpKind::matmul:
+        return matmul();
+      case OpKind::slice:
+        return slice();
+      case OpKind::heads:
+        return heads();
+      case OpKind::merge_heads:
+        return merge_heads();
+      case OpKind::rope:
+        return rope();
       case OpKind::scale:
       case OpKind::act:
-      case OpKind::softcap: f32_in(0); return {in(0)};
+      case OpKind::softcap:
+        f32_in(0);
+        return {in(0)};
       case OpKind::add:
-      case OpKind::mul: same_f32(); return {in(0)};
-      case OpKind::attention: return attention();
-      case OpKind::concat: return concat();
-      case OpKind::select: return select();
-      case OpKind::quantize: f32_in(0); return {q16(in(0))};
-      case OpKind::glu: same_f32(); return {with_out(in(0))};
+      case OpKind::mul:
+        same_f32();
+        return {in(0)};
+      case OpKind::attention:
+        return attention();
+      case OpKind::concat:
+        return concat();
+      case OpKind::select:
+        return select();
+      case OpKind::quantize:
+        f32_in(0);
+        return {q16(in(0))};
+      case OpKind::glu:
+        same_f32();
+        return {with_out(in(0))};
       case OpKind::residual_norm:
         same_f32();
         vector_of("post", last(0));
         vector_of("pre", last(0));
         return {in(0), with_out(in(0))};
-      case OpKind::matmul_glu: return matmul_glu();
-      case OpKind::attn_block: return attn_block();
+      case OpKind::matmul_glu:
+        return matmul_glu();
+      case OpKind::attn_block:
+        return attn_block();
     }
     misfit("op number ", int(op_.kind));
   }
@@ -154,8 +168,8 @@ class Rules {
     for (int64_t d : w.shape) expect(d > 0 && d < kMaxSize, "weight '", w.name, "' has a dimension of ", d);
     expect(slot.many || (use.row_begin == 0 && use.row_end < 0), "weight '", w.name, "' takes no row range");
     int64_t end = use.row_end < 0 ? w.shape[0] : use.row_end;
-    expect(use.row_begin >= 0 && use.row_begin < end && end <= w.shape[0], "rows ", use.row_begin, " to ", end,
-           " of weight '", w.name, "', which has ", w.shape[0]);
+    expect(use.row_begin >= 0 && use.row_begin < end && end <= w.shape[0], "rows ", use.row_begin, " to ",
+           end, " of weight '", w.name, "', which has ", w.shape[0]);
   }
 
   void check_attrs() const {
@@ -201,8 +215,8 @@ class Rules {
       const Weight& w = g_.weight(use.weight);
       expect(w.shape.size() == 2 && w.shape[1] == last(0), "weight '", w.name, "' is ",
              to_string(w.format, w.shape), ", needed are rows of ", last(0));
-      expect(!packed || is_block_format(w.format), "a q16 operand meets weight '", w.name, "' of format ",
-             format_name(w.format));
+      expect(!packed || gc::info(w.format).kind == FormatKind::kBlock, "a q16 operand meets weight '", w.name,
+             "' of format ", gc::info(w.format).text_name);
       rows += row_count(g_, use);
       expect(rows < kMaxSize, "too many rows");
     }
@@ -219,8 +233,8 @@ class Rules {
     for (size_t i = 0; i < bias.size(); i++) {
       if (!bias[i].weight.valid()) continue;
       const Weight& w = g_.weight(bias[i].weight);
-      expect(w.shape.size() == 1 && row_count(g_, bias[i]) == row_count(g_, rows[i]), "bias '", w.name, "' is ",
-             to_string(w.format, w.shape), ", its segment has ", row_count(g_, rows[i]), " rows");
+      expect(w.shape.size() == 1 && row_count(g_, bias[i]) == row_count(g_, rows[i]), "bias '", w.name,
+             "' is ", to_string(w.format, w.shape), ", its segment has ", row_count(g_, rows[i]), " rows");
     }
     return {t};
   }
@@ -284,7 +298,8 @@ class Rules {
     expect(s.kind == State::Kind::KvFull || s.kind == State::Kind::KvRing, "state ", s.name, " is a ",
            name(s.kind));
     expect(s.heads == kv_heads && s.k_dim == k_dim && s.v_dim == v_dim, "state ", s.name, " holds ", s.heads,
-           " heads of ", s.k_dim, " and ", s.v_dim, ", attention has ", kv_heads, " of ", k_dim, " and ", v_dim);
+           " heads of ", s.k_dim, " and ", s.v_dim, ", attention has ", kv_heads, " of ", k_dim, " and ",
+           v_dim);
     expect(window >= 0, "window is ", window);
     expect(s.kind == State::Kind::KvFull || (window > 0 && window <= s.window), "window ", window,
            " does not fit the ring ", s.name, " of ", s.window);
@@ -356,10 +371,14 @@ std::string infer(const Graph& g, const Op& op, std::vector<Type>& types) {
 
 std::string to_string(const Dim& dim) {
   switch (dim.kind) {
-    case Dim::Kind::Const: return std::to_string(dim.size);
-    case Dim::Kind::Tokens: return "T";
-    case Dim::Kind::Outputs: return "R";
-    case Dim::Kind::Positions: return "P";
+    case Dim::Kind::Const:
+      return std::to_string(dim.size);
+    case Dim::Kind::Tokens:
+      return "T";
+    case Dim::Kind::Outputs:
+      return "R";
+    case Dim::Kind::Positions:
+      return "P";
   }
   return "?";
 }
@@ -371,7 +390,7 @@ std::string to_string(const Type& type) {
 }
 
 std::string to_string(Format format, const std::vector<int64_t>& shape) {
-  std::string s = std::string(format_name(format)) + "[";
+  std::string s = std::string(info(format).text_name) + "[";
   for (size_t i = 0; i < shape.size(); i++) s += (i ? ", " : "") + std::to_string(shape[i]);
   return s + "]";
 }

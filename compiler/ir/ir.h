@@ -91,7 +91,7 @@ struct Weight {
 // consecutive. `rows` restricts a matrix to a range of its rows.
 struct WeightUse {
   uint8_t slot = 0;
-  WeightId weight;  // invalid: an absent segment of an optional "*?" slot
+  WeightId weight;                      // invalid: an absent segment of an optional "*?" slot
   int64_t row_begin = 0, row_end = -1;  // -1: to the end
   bool operator==(const WeightUse&) const = default;
 };
@@ -108,8 +108,8 @@ struct State {
 
 struct Attr {
   AttrName name;
-  double f = 0;     // f32
-  int64_t i = 0;    // i64, flag, and the enums fn and elem by number
+  double f = 0;   // f32
+  int64_t i = 0;  // i64, flag, and the enums fn and elem by number
   bool operator==(const Attr&) const = default;
 };
 
@@ -123,7 +123,7 @@ struct Op {
 
   const Attr* find(AttrName name) const;
   bool has(AttrName name) const { return find(name) != nullptr; }
-  double f32(AttrName name) const;               // GC_CHECKs that it is there
+  double f32(AttrName name) const;  // GC_CHECKs that it is there
   double f32_or(AttrName name, double other) const;
   int64_t i64(AttrName name) const;
   int64_t i64_or(AttrName name, int64_t other) const;
@@ -152,8 +152,8 @@ struct Graph {
   std::vector<ValueId> outputs;  // logits first
   // Ops of layer i are ops[layer_begin[i], layer_begin[i+1]); before the first: embedding, after the last: head.
   // The residual stream entering layer i is the value layer_input[i]. Kept by every pass.
-  std::vector<int32_t> layer_begin;   // n_layer + 1 entries
-  std::vector<ValueId> layer_input;   // n_layer + 1 entries, the last enters the head
+  std::vector<int32_t> layer_begin;  // n_layer + 1 entries
+  std::vector<ValueId> layer_input;  // n_layer + 1 entries, the last enters the head
 
   const Value& value(ValueId id) const { return values[id.index]; }
   const Weight& weight(WeightId id) const { return weights[id.index]; }

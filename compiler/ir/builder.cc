@@ -1,0 +1,180 @@
+#include "compiler/ir/builder.h"
+
+#include <utility>
+
+#include "compiler/base/error.h"
+#include "compiler/ir/infer.h"
+#include "compiler/ir/verify.h"
+
+namespace gc::ir {
+
+Builder::Builder(std::string graph_name) { graph_.name = std::move(graph_name); }
+
+WeightId Builder::weight(std::string name, Format format, std::vector<int64_t> shape) {
+  auto [at, is_new] = weights_.try_emplace(name, int32_t(graph_.weights.size()));
+  if (is_new) {
+    graph_.weights.push_back({.name = std::move(name), .format = format, .shape = std::move(shape)});
+  } else {
+    const Weight& w = graph_.weights[at->second];
+    GC_CHECK(w.format == format && w.shape == shape, "weight '", name, "' is ", to_string(w.format, w.shape),
+             " and ", to_string(format, shape));
+  }
+  return {at->second};
+}
+
+StateId Builder::state(State state) {
+  auto [at, is_new] = states_.try_emplace(state.name, int32_t(graph_.states.size()));
+  GC_CHECK(is_new, "state ", state.name, " is made twice");
+  graph_.states.push_back(std::move(state));
+  return {at->second};
+}
+
+std::vector<ValueId> Builder::emit(Op op, std::vector<std::string> names) {
+  std::vector<Type> types;
+  std::string error = infer(graph_, op, types);
+  GC_CHECK(error.empty(), "value %", names.empty() ? "?" : names[0], ": ", error);
+  GC_CHECK(types.size() == names.size(), info(op.kind).name, " has ", types.size(), " results, named are ",
+           names.size());
+  op.results.clear();
+  for (size_t i = 0; i < types.size(); i++) {
+    ValueId id{int32_t(graph_.values.size())};
+    GC_CHECK(names_.try_emplace(names[i], id.index).second, "value name %", names[i], " is used twice");
+    graph_.values.push_back({std::move(names[i]), std::move(types[i]), int32_t(graph_.ops.size())});
+    op.results.push_back(id);
+  }
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back().results;
+}
+
+ValueId Builder::emit1(Op op, std::string name) { return emit(std::move(op), {std::move(name)})[0]; }
+
+void Builder::use(Op& op, std::string_view slot, WeightId weight) const {
+  if (weight.valid()) op.weights.push_back({slot_index(op.kind, slot), weight});
+}
+
+ValueId Builder::embed(WeightId table, std::string name) {
+  Op op{OpKind::embed};
+  use(op, "table", table);
+  return emit1(op, name);
+}
+
+ValueId Builder::rms_norm(ValueId x, WeightId weight, double eps, std::string name) {
+  Op op{OpKind::rms_norm, {x}};
+  use(op, "weight", weight);
+  op.set_f32(AttrName::eps, eps);
+  return emit1(op, name);
+}
+
+ValueId Builder::layer_norm(ValueId x, WeightId weight, WeightId bias, double eps, std::string name) {
+  Op op{OpKind::layer_norm, {x}};
+  use(op, "weight", weight);
+  use(op, "bias", bias);
+  op.set_f32(AttrName::eps, eps);
+  return emit1(op, name);
+}
+
+ValueId Builder::matmul(ValueId x, WeightId rows, std::string name) {
+  return matmul(x, {WeightUse{0, rows}}, {}, std::move(name));
+}
+
+ValueId Builder::matmul(ValueId x, WeightId rows, WeightId bias, std::string name) {
+  return matmul(x, {WeightUse{0, rows}}, {bias}, std::move(name));
+}
+
+ValueId Builder::matmul(ValueId x, std::vector<WeightUse> rows, std::vector<WeightId> biases,
+                        std::string name) {
+  Op op{OpKind::matmul, {x}};
+  for (WeightUse& use : rows) use.slot = slot_index(op.kind, "rows");
+  op.weights = std::move(rows);
+  bool any = false;
+  for (WeightId bias : biases) any |= bias.valid();
+  if (any)
+    for (WeightId bias : biases) op.weights.push_back({slot_index(op.kind, "bias"), bias});
+  return emit1(op, name);
+}
+
+ValueId Builder::slice(ValueId x, int64_t begin, int64_t size, std::string name) {
+  Op op{OpKind::slice, {x}};
+  op.set_i64(AttrName::begin, begin);
+  op.set_i64(AttrName::size, size);
+  return emit1(op, name);
+}
+
+ValueId Builder::heads(ValueId x, int64_t heads, std::string name) {
+  Op op{OpKind::heads, {x}};
+  op.set_i64(AttrName::heads, heads);
+  return emit1(op, name);
+}
+
+ValueId Builder::merge_heads(ValueId x, std::string name) { return emit1({OpKind::merge_heads, {x}}, name); }
+
+ValueId Builder::rope(ValueId x, const RopeArgs& args, std::string name) {
+  Op op{OpKind::rope, {x}};
+  use(op, "factors", args.factors);
+  op.set_f32(AttrName::rope_base, args.base);
+  op.set_f32(AttrName::rope_scale, args.scale);
+  op.set_i64(AttrName::rope_dims, args.dims);
+  op.set_i64(AttrName::rope_neox, args.neox);
+  return emit1(op, name);
+}
+
+ValueId Builder::scale(ValueId x, double by, std::string name) {
+  Op op{OpKind::scale, {x}};
+  op.set_f32(AttrName::by, by);
+  return emit1(op, name);
+}
+
+ValueId Builder::add(ValueId a, ValueId b, std::string name) { return emit1({OpKind::add, {a, b}}, name); }
+ValueId Builder::mul(ValueId a, ValueId b, std::string name) { return emit1({OpKind::mul, {a, b}}, name); }
+
+ValueId Builder::act(ValueId x, Fn fn, std::string name) {
+  Op op{OpKind::act, {x}};
+  op.set_i64(AttrName::fn, int64_t(fn));
+  return emit1(op, name);
+}
+
+ValueId Builder::softcap(ValueId x, double cap, std::string name) {
+  Op op{OpKind::softcap, {x}};
+  op.set_f32(AttrName::cap, cap);
+  return emit1(op, name);
+}
+
+ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
+                           std::string name) {
+  Op op{OpKind::attention, {q, k, v}};
+  op.state = state;
+  use(op, "sinks", args.sinks);
+  op.set_i64(AttrName::window, args.window);
+  op.set_f32(AttrName::scale, args.scale);
+  if (args.cap != 0) op.set_f32(AttrName::cap, args.cap);
+  return emit1(op, name);
+}
+
+ValueId Builder::concat(ValueId a, ValueId b, std::string name) {
+  return emit1({OpKind::concat, {a, b}}, name);
+}
+
+ValueId Builder::select(ValueId x, std::string name) { return emit1({OpKind::select, {x}}, name); }
+
+void Builder::begin_layer(ValueId residual) {
+  GC_CHECK(!ended_, "a layer after end_layers");
+  graph_.layer_begin.push_back(int32_t(graph_.ops.size()));
+  graph_.layer_input.push_back(residual);
+}
+
+void Builder::end_layers(ValueId residual) {
+  begin_layer(residual);
+  ended_ = true;
+}
+
+void Builder::output(ValueId value) { graph_.outputs.push_back(value); }
+
+Graph Builder::take() {
+  GC_CHECK(ended_ || graph_.layer_begin.empty(), "end_layers is missing");
+  verify(graph_);
+  Graph g = std::move(graph_);
+  *this = Builder("");
+  return g;
+}
+
+}  // namespace gc::ir

@@ -1,0 +1,101 @@
+// Writes a graph from top to bottom, as an architecture file does:
+//
+//   Builder b("llama.step");
+//   ValueId x = b.embed(b.weight("token_embd.weight", f, {n_vocab, n_embd}), "inp_embd");
+//   for (int i = 0; i < n_layer; i++) {
+//     b.begin_layer(x);
+//     ValueId h = b.rms_norm(x, b.weight(...), eps, "blk.0.attn_norm");
+//     ValueId q = b.rope(b.heads(b.matmul(h, wq, "blk.0.q"), n_head, "blk.0.q_heads"), rope, "blk.0.q_rope");
+//     ...
+//     x = b.add(x, ffn, "blk.0.out");
+//   }
+//   b.end_layers(x);
+//   b.output(b.matmul(b.rms_norm(b.select(x, "rows"), w, eps, "result_norm"), head, "logits"));
+//   return b.take();
+//
+// Only the plain ops are written; joining and fusing is the passes' work. Every method takes the new value's name
+// last: unique in the graph, without %; names reach dumps, profiles and symbols. Result types are computed here
+// (infer.h). What does not fit is a bug of the caller (GC_CHECK): sizes that a file could get wrong are checked
+// before, by who reads the file. A WeightId or StateId that is default-constructed means "none" where the op's
+// row in ops.def says optional.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace gc::ir {
+
+struct RopeArgs {
+  double base = 10000;
+  double scale = 1;  // factor of the position: 1/8 for linear scaling by 8
+  int64_t dims = 0;  // leading dimensions of a head that turn
+  bool neox = true;  // pairs (i, i + dims/2), else (2i, 2i + 1)
+  WeightId factors;  // [dims/2], divisors of the frequencies, or none
+};
+
+struct AttentionArgs {
+  double scale = 1;    // of q.k
+  int64_t window = 0;  // positions seen, itself included; 0: all
+  double cap = 0;      // softcap of q.k; 0: none
+  WeightId sinks;      // [heads], or none
+};
+
+class Builder {
+ public:
+  explicit Builder(std::string graph_name);
+
+  // The weight of this name, made at its first mention; shape is outermost first ([rows, cols]).
+  WeightId weight(std::string name, Format format, std::vector<int64_t> shape);
+  StateId state(State state);
+
+  ValueId embed(WeightId table, std::string name);  // f32[T, D] of the row table's tokens
+  ValueId rms_norm(ValueId x, WeightId weight, double eps, std::string name);
+  ValueId layer_norm(ValueId x, WeightId weight, WeightId bias, double eps, std::string name);
+  ValueId matmul(ValueId x, WeightId rows, std::string name);
+  ValueId matmul(ValueId x, WeightId rows, WeightId bias, std::string name);
+  // Several row segments, each with an optional bias (`biases` empty, or one for each segment); `slot` is set here.
+  ValueId matmul(ValueId x, std::vector<WeightUse> rows, std::vector<WeightId> biases, std::string name);
+  ValueId slice(ValueId x, int64_t begin, int64_t size, std::string name);
+  ValueId heads(ValueId x, int64_t heads, std::string name);  // [T, heads * d] -> [T, heads, d]
+  ValueId merge_heads(ValueId x, std::string name);           // and back
+  ValueId rope(ValueId x, const RopeArgs& args, std::string name);
+  ValueId scale(ValueId x, double by, std::string name);
+  ValueId add(ValueId a, ValueId b, std::string name);
+  ValueId mul(ValueId a, ValueId b, std::string name);
+  ValueId act(ValueId x, Fn fn, std::string name);
+  ValueId softcap(ValueId x, double cap, std::string name);
+  // q [T, heads, d], k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].
+  ValueId attention(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
+                    std::string name);
+  ValueId concat(ValueId a, ValueId b, std::string name);
+  ValueId select(ValueId x, std::string name);  // [T, ...] -> [R, ...], the rows whose output is asked for
+
+  // Any op, its `results` empty: checks it, types its results and names them.
+  std::vector<ValueId> emit(Op op, std::vector<std::string> names);
+
+  // The residual stream enters the next layer; after the last layer it enters the head.
+  void begin_layer(ValueId residual);
+  void end_layers(ValueId residual);
+  void output(ValueId value);
+
+  const Graph& graph() const { return graph_; }
+  const Type& type(ValueId value) const { return graph_.value(value).type; }
+  const Weight& weight(WeightId id) const { return graph_.weight(id); }
+
+  // The finished graph, verified. The builder is empty afterwards.
+  Graph take();
+
+ private:
+  ValueId emit1(Op op, std::string name);
+  void use(Op& op, std::string_view slot, WeightId weight) const;
+
+  Graph graph_;
+  bool ended_ = false;
+  std::unordered_map<std::string, int32_t> weights_, names_, states_;
+};
+
+}  // namespace gc::ir
