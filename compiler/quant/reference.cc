@@ -1,0 +1,343 @@
+// Each decoder is the formula of blocks.h written out. The order of the operations is part of it: products and sums
+// are rounded to f32 one by one, so contraction into FMA is off.
+#include "compiler/quant/reference.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "compiler/base/error.h"
+#include "compiler/quant/blocks.h"
+#include "compiler/quant/codebooks.h"
+#include "compiler/quant/float16.h"
+
+#pragma STDC FP_CONTRACT OFF
+
+namespace gc {
+namespace {
+
+float f32(F16Bits half) { return f32_of_f16(half.bits); }
+
+// Formats of 32 values with nibbles split in halves: value(block, j, 4-bit code) of each.
+template <class Block, class Value>
+void decode_halves(const Block& b, float* y, Value value) {
+  for (int j = 0; j < 16; ++j) {
+    y[j] = value(j, b.qs[j] & 15);
+    y[j + 16] = value(j + 16, b.qs[j] >> 4);
+  }
+}
+
+void decode(const BlockQ4_0& b, float* y) {
+  const float d = f32(b.d);
+  decode_halves(b, y, [&](int, int q) { return d * static_cast<float>(q - 8); });
+}
+
+void decode(const BlockQ4_1& b, float* y) {
+  const float d = f32(b.d), m = f32(b.m);
+  decode_halves(b, y, [&](int, int q) { return d * static_cast<float>(q) + m; });
+}
+
+// The fifth bit of value j, in place.
+int high_bit(const std::uint8_t (&qh)[4], int j) { return (qh[j / 8] >> (j % 8) & 1) << 4; }
+
+void decode(const BlockQ5_0& b, float* y) {
+  const float d = f32(b.d);
+  decode_halves(b, y, [&](int j, int q) { return d * static_cast<float>((q | high_bit(b.qh, j)) - 16); });
+}
+
+void decode(const BlockQ5_1& b, float* y) {
+  const float d = f32(b.d), m = f32(b.m);
+  decode_halves(b, y, [&](int j, int q) { return d * static_cast<float>(q | high_bit(b.qh, j)) + m; });
+}
+
+void decode(const BlockQ8_0& b, float* y) {
+  const float d = f32(b.d);
+  for (int j = 0; j < 32; ++j) y[j] = d * static_cast<float>(b.qs[j]);
+}
+
+void decode(const BlockQ8_1& b, float* y) {
+  const float d = f32(b.d);
+  for (int j = 0; j < 32; ++j) y[j] = d * static_cast<float>(b.qs[j]);
+}
+
+// Two bits of value i in the layout that Q2_K, Q3_K and TQ2_0 share.
+int two_bits(const std::uint8_t (&qs)[64], int i) {
+  return qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+}
+
+void decode(const BlockQ2_K& b, float* y) {
+  const float d = f32(b.d), dmin = f32(b.dmin);
+  for (int i = 0; i < 256; ++i) {
+    const float scale = d * static_cast<float>(b.scales[i / 16] & 15);
+    const float min = dmin * static_cast<float>(b.scales[i / 16] >> 4);
+    y[i] = scale * static_cast<float>(two_bits(b.qs, i)) - min;
+  }
+}
+
+void decode(const BlockQ3_K& b, float* y) {
+  const float d = f32(b.d);
+  for (int i = 0; i < 256; ++i) {
+    const float scale = d * static_cast<float>(q3_k_scale(b.scales, i / 16));
+    const int q = two_bits(b.qs, i) | (b.hmask[i % 32] >> (i / 32) & 1) << 2;
+    y[i] = scale * static_cast<float>(q - 4);
+  }
+}
+
+// Four bits of value i of Q4_K and Q5_K.
+int four_bits(const std::uint8_t (&qs)[128], int i) {
+  return qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+}
+
+void decode(const BlockQ4_K& b, float* y) {
+  const float d = f32(b.d), dmin = f32(b.dmin);
+  for (int i = 0; i < 256; ++i) {
+    const ScaleMin sm = k_scale_min(b.scales, i / 32);
+    const float scale = d * static_cast<float>(sm.scale), min = dmin * static_cast<float>(sm.min);
+    y[i] = scale * static_cast<float>(four_bits(b.qs, i)) - min;
+  }
+}
+
+void decode(const BlockQ5_K& b, float* y) {
+  const float d = f32(b.d), dmin = f32(b.dmin);
+  for (int i = 0; i < 256; ++i) {
+    const ScaleMin sm = k_scale_min(b.scales, i / 32);
+    const float scale = d * static_cast<float>(sm.scale), min = dmin * static_cast<float>(sm.min);
+    const int q = four_bits(b.qs, i) | (b.qh[i % 32] >> (i / 32) & 1) << 4;
+    y[i] = scale * static_cast<float>(q) - min;
+  }
+}
+
+void decode(const BlockQ6_K& b, float* y) {
+  const float d = f32(b.d);
+  for (int i = 0; i < 256; ++i) {
+    const int half = i / 128, k = i % 128;
+    const int low = b.ql[half * 64 + k % 64] >> (k / 64 * 4) & 15;
+    const int high = b.qh[half * 32 + k % 32] >> (k / 32 * 2) & 3;
+    const float scale = d * static_cast<float>(b.scales[i / 16]);
+    y[i] = scale * static_cast<float>((low | high << 4) - 32);
+  }
+}
+
+void decode(const BlockQ8_K& b, float* y) {
+  for (int j = 0; j < 256; ++j) y[j] = b.d * static_cast<float>(b.qs[j]);
+}
+
+// Eight values of a grid of IQ2 with their signs (bit k set: minus).
+void decode_grid8(std::uint16_t grid, std::uint8_t signs, float scale, float* y) {
+  for (int k = 0; k < 8; ++k) {
+    const float magnitude = scale * static_cast<float>(kIq2Values[grid >> (2 * k) & 3]);
+    y[k] = magnitude * (signs >> k & 1 ? -1.0f : 1.0f);
+  }
+}
+
+// Four values of a grid of IQ3; bits first..first+3 of signs are theirs.
+void decode_grid4(std::uint16_t grid, const std::int8_t (&values)[8], int signs, float scale, float* y) {
+  for (int k = 0; k < 4; ++k) {
+    const float magnitude = scale * static_cast<float>(values[grid >> (3 * k) & 7]);
+    y[k] = magnitude * (signs >> k & 1 ? -1.0f : 1.0f);
+  }
+}
+
+// 4-bit scale s of a group with a half added: exact.
+float half_scale(float d, int s) { return d * (0.5f + static_cast<float>(s)); }
+
+void decode(const BlockIQ2_XXS& b, float* y) {
+  for (int g = 0; g < 8; ++g) {
+    std::uint32_t word;
+    std::memcpy(&word, b.qs + g * 8 + 4, 4);
+    const float scale = half_scale(f32(b.d), static_cast<int>(word >> 28)) * 0.25f;
+    for (int k = 0; k < 4; ++k) {
+      decode_grid8(kGridIq2Xxs[b.qs[g * 8 + k]], iq_signs(word >> (7 * k)), scale, y + g * 32 + k * 8);
+    }
+  }
+}
+
+void decode(const BlockIQ2_XS& b, float* y) {
+  for (int k = 0; k < 32; ++k) {
+    const int s = b.scales[k / 4] >> (k / 2 % 2 * 4) & 15;
+    const std::uint16_t code = b.qs[k];
+    decode_grid8(kGridIq2Xs[code & 511], iq_signs(code >> 9), half_scale(f32(b.d), s) * 0.25f, y + k * 8);
+  }
+}
+
+void decode(const BlockIQ2_S& b, float* y) {
+  for (int k = 0; k < 32; ++k) {
+    const int s = b.scales[k / 4] >> (k / 2 % 2 * 4) & 15;
+    const int index = b.qs[k] | (b.qh[k / 4] >> (k % 4 * 2) & 3) << 8;
+    decode_grid8(kGridIq2S[index], b.signs[k], half_scale(f32(b.d), s) * 0.25f, y + k * 8);
+  }
+}
+
+void decode(const BlockIQ3_XXS& b, float* y) {
+  for (int g = 0; g < 8; ++g) {
+    const std::uint32_t word = b.scales[g];
+    const float scale = half_scale(f32(b.d), static_cast<int>(word >> 28)) * 0.5f;
+    for (int k = 0; k < 8; ++k) {
+      const int signs = iq_signs(word >> (k / 2 * 7)) >> (k % 2 * 4);
+      decode_grid4(kGridIq3Xxs[b.qs[g * 8 + k]], kIq3XxsValues, signs, scale, y + g * 32 + k * 4);
+    }
+  }
+}
+
+void decode(const BlockIQ3_S& b, float* y) {
+  for (int k = 0; k < 64; ++k) {
+    const int s = b.scales[k / 16] >> (k / 8 % 2 * 4) & 15;
+    const int index = b.qs[k] | (b.qh[k / 8] >> (k % 8) & 1) << 8;
+    const float scale = f32(b.d) * static_cast<float>(1 + 2 * s);
+    decode_grid4(kGridIq3S[index], kIq3SValues, b.signs[k / 2] >> (k % 2 * 4), scale, y + k * 4);
+  }
+}
+
+// Eight values of a grid of IQ1, moved by delta.
+void decode_ternary8(std::uint16_t grid, float delta, float scale, float* y) {
+  for (int k = 0; k < 8; ++k) y[k] = scale * (static_cast<float>(kIq1Values[grid >> (2 * k) & 3]) + delta);
+}
+
+void decode(const BlockIQ1_S& b, float* y) {
+  for (int k = 0; k < 32; ++k) {
+    const std::uint16_t word = b.qh[k / 4];
+    const float scale = f32(b.d) * static_cast<float>(2 * (word >> 12 & 7) + 1);
+    const int index = b.qs[k] | (word >> (k % 4 * 3) & 7) << 8;
+    decode_ternary8(kGridIq1[index], word & 0x8000 ? -0.125f : 0.125f, scale, y + k * 8);
+  }
+}
+
+void decode(const BlockIQ1_M& b, float* y) {
+  std::uint16_t d = 0;
+  for (int w = 0; w < 4; ++w) d = static_cast<std::uint16_t>(d | b.scales[w] >> 12 << (4 * w));
+  for (int k = 0; k < 32; ++k) {
+    const int group = k / 2;  // of 16 values
+    const float scale =
+        f32_of_f16(d) * static_cast<float>(2 * (b.scales[group / 4] >> (group % 4 * 3) & 7) + 1);
+    const int high = b.qh[k / 2] >> (k % 2 * 4) & 15;  // 3 bits of index, 1 of delta's sign
+    decode_ternary8(kGridIq1[b.qs[k] | (high & 7) << 8], high & 8 ? -0.125f : 0.125f, scale, y + k * 8);
+  }
+}
+
+void decode(const BlockIQ4_NL& b, float* y) {
+  const float d = f32(b.d);
+  decode_halves(b, y, [&](int, int q) { return d * static_cast<float>(kIq4Values[q]); });
+}
+
+void decode(const BlockIQ4_XS& b, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int g = i / 32, k = i % 32;
+    const int low = b.scales_l[g / 2] >> (g % 2 * 4) & 15;
+    const int high = b.scales_h >> (2 * g) & 3;
+    const float scale = f32(b.d) * static_cast<float>((low | high << 4) - 32);
+    y[i] = scale * static_cast<float>(kIq4Values[b.qs[g * 16 + k % 16] >> (k / 16 * 4) & 15]);
+  }
+}
+
+// Digit k of a byte of base-3 digits: the byte holds the number scaled so that its leading digit is at the top.
+int trit(std::uint8_t byte, int k) {
+  static constexpr int kPowers[] = {1, 3, 9, 27, 81};
+  return (static_cast<std::uint8_t>(byte * kPowers[k]) * 3) >> 8;
+}
+
+void decode(const BlockTQ1_0& b, float* y) {
+  const float d = f32(b.d);
+  for (int i = 0; i < 256; ++i) {
+    const int t = i < 160   ? trit(b.qs[i % 32], i / 32)
+                  : i < 240 ? trit(b.qs[32 + (i - 160) % 16], (i - 160) / 16)
+                            : trit(b.qh[(i - 240) % 4], (i - 240) / 4);
+    y[i] = d * static_cast<float>(t - 1);
+  }
+}
+
+void decode(const BlockTQ2_0& b, float* y) {
+  const float d = f32(b.d);
+  for (int i = 0; i < 256; ++i) y[i] = d * static_cast<float>(two_bits(b.qs, i) - 1);
+}
+
+// 2^(e - 128); the two smallest are subnormal.
+float half_of_e8m0(std::uint8_t e) {
+  return std::bit_cast<float>(e < 2 ? 0x200000u << e : static_cast<std::uint32_t>(e - 1) << 23);
+}
+
+void decode(const BlockMXFP4& b, float* y) {
+  const float d = half_of_e8m0(b.e);
+  decode_halves(b, y, [&](int, int q) { return d * static_cast<float>(kFp4Values[q]); });
+}
+
+// Half of an unsigned e4m3 number with bias 7; 0x7f stands for NaN and counts as 0.
+float half_of_ue4m3(std::uint8_t bits) {
+  if (bits == 0x7f) return 0.0f;
+  const int exponent = bits >> 3 & 15;
+  const float fraction = static_cast<float>(bits & 7);
+  return exponent == 0 ? std::ldexp(fraction, -10) : std::ldexp(1.0f + fraction / 8, exponent - 8);
+}
+
+void decode(const BlockNVFP4& b, float* y) {
+  for (int i = 0; i < 64; ++i) {
+    const int g = i / 16, k = i % 16;
+    const int q = b.qs[g * 8 + k % 8] >> (k / 8 * 4) & 15;
+    y[i] = half_of_ue4m3(b.d[g]) * static_cast<float>(kFp4Values[q]);
+  }
+}
+
+void decode(const BlockQ1_0& b, float* y) {
+  const float d = f32(b.d);
+  for (int j = 0; j < 128; ++j) y[j] = b.qs[j / 8] >> (j % 8) & 1 ? d : -d;
+}
+
+void decode(const BlockQ2_0& b, float* y) {
+  const float d = f32(b.d);
+  for (int j = 0; j < 64; ++j) y[j] = static_cast<float>((b.qs[j / 4] >> (j % 4 * 2) & 3) - 1) * d;
+}
+
+template <class Block>
+void decode_blocks(const std::uint8_t* src, float* dst, std::int64_t n, std::int64_t block_values) {
+  for (std::int64_t i = 0; i < n; i += block_values, src += sizeof(Block)) {
+    Block block;
+    std::memcpy(&block, src, sizeof block);
+    decode(block, dst + i);
+  }
+}
+
+template <class Bits, class Convert>
+void decode_floats(const std::uint8_t* src, float* dst, std::int64_t n, Convert convert) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    Bits bits;
+    std::memcpy(&bits, src + i * static_cast<std::int64_t>(sizeof bits), sizeof bits);
+    dst[i] = convert(bits);
+  }
+}
+
+}  // namespace
+
+bool has_reference(Format format) { return info(format).kind != FormatKind::kInt; }
+
+void dequantize_row(Format format, const void* src, float* dst, std::int64_t n) {
+  GC_CHECK(n >= 0 && is_whole_blocks(format, n), n, " values of ", name(format));
+  const auto* bytes = static_cast<const std::uint8_t*>(src);
+  switch (format) {
+    case Format::F32:
+      return decode_floats<float>(bytes, dst, n, [](float v) { return v; });
+    case Format::F16:
+      return decode_floats<std::uint16_t>(bytes, dst, n, f32_of_f16);
+    case Format::BF16:
+      return decode_floats<std::uint16_t>(bytes, dst, n, f32_of_bf16);
+    case Format::F64:
+      return decode_floats<double>(bytes, dst, n, [](double v) { return static_cast<float>(v); });
+    case Format::I8:
+    case Format::I16:
+    case Format::I32:
+    case Format::I64:
+      throw_internal("no decoder for ", name(format));
+// A block format needs its overload of decode above.
+#define DECODE_kFloat(name)
+#define DECODE_kInt(name)
+#define DECODE_kBlock(name) \
+  case Format::name:        \
+    return decode_blocks<Block##name>(bytes, dst, n, info(format).block_values);
+#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values) DECODE_##kind(name)
+#include "compiler/quant/formats.def"
+#undef FORMAT
+#undef DECODE_kFloat
+#undef DECODE_kInt
+#undef DECODE_kBlock
+  }
+}
+
+}  // namespace gc
