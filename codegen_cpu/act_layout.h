@@ -1,0 +1,41 @@
+// The quantized activation (compiler/quant/activation.h: blocks of 32, value = d * q, |q| <= 32512) as kernels hold it
+// in memory, and the code that makes it. A row of K values:
+//
+//   q      [K / 32][64 bytes]   with int8 dot products: s8 high[32], s8 low[32], q = 256 * high + low
+//                               else s16[8 steps][x0, x2, x1, x3]: what pmaddwd wants beside the even and the odd
+//                               bytes of a step of the weights
+//   meta   [K / 32] ActMeta
+//
+// rounded up to 64 bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codegen_cpu/emitter.h"
+#include "codegen_cpu/isa.h"
+
+namespace gc::cpu {
+
+struct ActMeta {
+  float d;
+  float d_sum;          // d * float(sum of the 32 q)
+  std::int32_t sum[2];  // of q over columns 0-15 and 16-31
+};
+static_assert(sizeof(ActMeta) == 16);
+
+// K is a multiple of 32.
+constexpr std::int64_t act_meta_offset(std::int64_t k) { return k / 32 * 64; }
+constexpr std::int64_t act_row_bytes(std::int64_t k) {
+  return (act_meta_offset(k) + k / 32 * static_cast<std::int64_t>(sizeof(ActMeta)) + 63) / 64 * 64;
+}
+
+// Stores block `block` (i64, of a row of K values at `row`) from 32 f32 values in registers: vectors of equal width,
+// in order, together 32 lanes.
+void emit_quantize_block(Emitter& e, llvm::Value* row, std::int64_t k, llvm::Value* block,
+                         std::span<llvm::Value* const> values);
+
+// void quantize_K(x, i64 x_stride, y, i64 y_stride, i64 rows): f32 rows to quantized rows; strides in bytes.
+llvm::Function* quantize(Emitter& e, std::int64_t k);
+
+}  // namespace gc::cpu

@@ -1,0 +1,72 @@
+// Packed layouts of weight matrices [rows, cols] (cols = K is what a product sums over); the table is layouts.def.
+//
+// A matrix is cut into panels of 16 rows (the last padded with zeros), stored one after the other. A panel of a block
+// format is a sequence of groups of 256 columns (the last may be shorter, any multiple of 32), each 64-byte aligned:
+//
+//   supers   f16[n_supers][16 rows]           the groups' scale and min factors of K-quants
+//   scales   f16 | u8 | i8 [blocks][16 rows]  a block: the 16 or 32 columns of one scale
+//   mins     f16 | u8      [blocks][16 rows]
+//   (padding to 64 bytes)
+//   quants   for each 32 columns: plane after plane, lowest bits first
+//
+// A step is 16 rows x 4 columns, byte 4 r + c: a 64-byte vector, the operand of an 8-bit dot product (vpdpbusd), two
+// 32-byte ones for 256-bit machines, and 1/16 of an AMX tile; 32 columns are 8 steps. A plane of b bits holds 8/b
+// steps in each 64-byte vector, step s in bits b * (s % (8/b)) of every byte of vector s / (8/b): unpacking is shift
+// and mask on whole vectors, without a shuffle, on any machine.
+//
+//   F32  [col][16] f32     F16  [col][16] f16     BF16  [col / 2][16][2] bf16, an odd last column padded with zero
+//
+// Why panels, not rows: a product needs no horizontal sums, its 16 results are one vector, and one image serves all
+// x86 machines. Why groups: scales beside their values make one linear stream per panel, and 256 columns fill vectors
+// of scales. A packed matrix is within 3 % of the file's (padding rows apart): Q4_K's 6-bit scales are kept as bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "compiler/quant/formats.h"
+
+namespace gc {
+
+inline constexpr std::int64_t kPanelRows = 16;
+inline constexpr std::int64_t kGroupCols = 256;
+
+enum class ScaleKind : std::uint8_t { None, F16, U8, I8 };
+
+struct Layout {
+  Format format;
+  std::array<std::uint8_t, 4> planes;  // bits, lowest first, 0 ends
+  std::int32_t offset;
+  ScaleKind scale, min;
+  std::int64_t scale_cols;  // columns that share a scale (16 or 32); 0 for float formats
+
+  bool is_float() const { return scale_cols == 0; }
+  std::int64_t supers() const {
+    return (scale == ScaleKind::U8 || scale == ScaleKind::I8 ? 1 : 0) + (min == ScaleKind::U8 ? 1 : 0);
+  }
+  std::int64_t quant_bytes() const;  // of 16 rows x 32 columns
+
+  // Where the parts of a group of `cols` columns begin, and its bytes. Block formats only.
+  struct Group {
+    std::int64_t scales, mins, quants, bytes;  // supers at 0
+  };
+  Group group(std::int64_t cols) const;
+};
+
+// Whether matrices of the format can be packed (all that layouts.def has).
+bool has_layout(Format format);
+// Throws UnsupportedError naming the format when there is no row.
+const Layout& layout_for(Format format);
+std::span<const Layout> all_layouts();
+
+inline std::int64_t panels_of(std::int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+// Bytes of a panel of K columns; always a multiple of 64 for block formats and for F32, of 32 for the others.
+std::int64_t panel_bytes(Format format, std::int64_t cols);
+// Of a whole matrix.
+std::int64_t packed_bytes(Format format, std::int64_t rows, std::int64_t cols);
+
+// Reads row `row` (0..15) of a packed panel back: bit for bit what dequantize_row gives for the file's row.
+void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row, float* out);
+
+}  // namespace gc
