@@ -31,12 +31,10 @@ compare_logits() { python "$root/tests/tools/compare_logits.py" "$@"; }
 
 # compile MODEL OUT [options]: quiet when it works, everything it said when it does not.
 compile() {
-  local model="$1" out="$2"
+  local model="$1" out="$2" code=0
   shift 2
-  "$compiler" "$model" -o "$out" "$@" >"$work/compile.log" 2>&1 || {
-    cat "$work/compile.log" >&2
-    fail "gguf-compile $model -o $out $*: exit code $?"
-  }
+  "$compiler" "$model" -o "$out" "$@" >"$work/compile.log" 2>&1 || code=$?
+  [ "$code" = 0 ] || fail "gguf-compile $model -o $out $*: exit code $code: $(cat "$work/compile.log")"
 }
 
 # same FILE FILE WHAT: equal byte for byte.
