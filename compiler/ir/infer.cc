@@ -1,5 +1,7 @@
 #include "compiler/ir/infer.h"
 
+#include <cmath>
+
 #include "compiler/base/strings.h"
 
 namespace gc::ir {
@@ -179,6 +181,8 @@ class Rules {
       for (const AttrSlot& slot : table) known |= slot.name == a.name;
       expect(known, "has no attribute ", info(a.name).name);
     }
+    for (const Attr& a : op_.attrs)
+      expect(std::isfinite(a.f), "attribute ", info(a.name).name, " is not finite");
     for (size_t i = 1; i < op_.attrs.size(); i++)
       expect(op_.attrs[i - 1].name < op_.attrs[i].name, "attributes are not sorted or not unique");
     for (const AttrSlot& slot : table)
@@ -268,6 +272,7 @@ class Rules {
   std::vector<Type> merge_heads() const {
     per_head(0);
     const auto& d = in(0).dims;
+    expect(d[1].size < kMaxSize / d[2].size, "too long");
     return {{Elem::F32, {d[0], Dim::of(d[1].size * d[2].size)}}};
   }
 
@@ -343,6 +348,7 @@ class Rules {
     t.dims.back() = other.dims.back();
     expect(t == other, "cannot join ", to_string(in(0)), " and ", to_string(other));
     t.dims.back() = Dim::of(last(0) + last(1));
+    expect(t.dims.back().size < kMaxSize, "too long");
     return {t};
   }
 
