@@ -1,0 +1,60 @@
+// Self-attention with grouped heads, in the steps that families arrange differently: projection, norms of each head,
+// RoPE, scores. A family's file calls the steps itself where it departs from `self_attention`.
+//
+// Names of the values, after the layer's prefix: q k v (as projected; from a fused matrix also qkv), q_norm k_norm,
+// q_rot k_rope (turned), q_rope (turned and scaled), attn_out [T, heads, v_dim], attn_proj [T, n_embd].
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "compiler/blocks/linear.h"
+#include "compiler/blocks/norm.h"
+#include "compiler/ir/builder.h"
+
+namespace gc::blocks {
+
+struct HeadShape {
+  int64_t n_head = 0, n_head_kv = 0;  // n_head is a multiple of n_head_kv
+  int64_t k_dim = 0, v_dim = 0;       // size of a query or key head, and of a value head
+
+  int64_t q_rows() const { return n_head * k_dim; }
+  int64_t k_rows() const { return n_head_kv * k_dim; }
+  int64_t v_rows() const { return n_head_kv * v_dim; }
+  int64_t out_cols() const { return n_head * v_dim; }
+};
+
+// Three matrices, or one whose rows are those of q, then k, then v. Fused rows may still have three biases.
+struct QkvWeights {
+  Linear fused;
+  Linear q, k, v;
+};
+
+struct Attention {
+  HeadShape shape;
+  QkvWeights qkv;
+  Norm q_norm, k_norm;               // of each head
+  std::optional<ir::RopeArgs> rope;  // none: positions are not turned
+  double query_scale = 1;            // a step of its own on the turned queries
+  double scale = 1;                  // of the scores
+  double cap = 0;                    // softcap of the scores, 0: none
+  int64_t window = 0;                // 0: all positions
+  ir::WeightId sinks;
+  Linear out;  // [n_embd, heads * v_dim]
+};
+
+struct Qkv {
+  ir::ValueId q, k, v;  // [T, heads, k_dim], [T, kv heads, k_dim], [T, kv heads, v_dim]
+};
+
+// The keys and values that a layer keeps: a ring where it has a window, else all of them.
+ir::StateId kv_state(ir::Builder& b, int64_t layer, const HeadShape& shape, int64_t window);
+
+Qkv project_qkv(ir::Builder& b, ir::ValueId x, const QkvWeights& w, const HeadShape& shape,
+                const std::string& prefix);
+
+// x [T, n_embd], normed -> [T, n_embd]. prefix: "blk.3.".
+ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir::StateId state,
+                           const std::string& prefix);
+
+}  // namespace gc::blocks

@@ -1,0 +1,41 @@
+#include "compiler/blocks/ffn.h"
+
+#include "compiler/base/error.h"
+
+namespace gc::blocks {
+namespace {
+
+const char* gated_name(ir::Fn fn) {
+  switch (fn) {
+    case ir::Fn::gelu_tanh:
+    case ir::Fn::gelu_erf:
+    case ir::Fn::gelu_quick:
+      return "ffn_geglu";
+    case ir::Fn::silu:
+      return "ffn_swiglu";
+    case ir::Fn::relu:
+      return "ffn_reglu";
+    case ir::Fn::relu2:
+    case ir::Fn::sigmoid:
+    case ir::Fn::tanh:
+      return "ffn_glu";
+  }
+  GC_CHECK(false, "activation function ", int(fn));
+  return "";
+}
+
+}  // namespace
+
+ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& prefix) {
+  ir::ValueId h;
+  if (f.gate) {
+    const ir::ValueId gate = linear(b, x, f.gate, prefix + "ffn_gate");
+    const ir::ValueId up = linear(b, x, f.up, prefix + "ffn_up");
+    h = b.mul(b.act(gate, f.fn, prefix + "ffn_act"), up, prefix + gated_name(f.fn));
+  } else {
+    h = b.act(linear(b, x, f.up, prefix + "ffn_up"), f.fn, prefix + "ffn_act");
+  }
+  return linear(b, h, f.down, prefix + "ffn_out");
+}
+
+}  // namespace gc::blocks

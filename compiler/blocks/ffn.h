@@ -1,0 +1,24 @@
+// Feed-forward networks: gated (fn(gate x) * up x), or plain (fn(up x)), then down.
+//
+// Names of the values, after the layer's prefix: ffn_gate ffn_up ffn_act, ffn_geglu (the gated product; ffn_swiglu
+// and so on by the function), ffn_out [T, n_embd].
+#pragma once
+
+#include <string>
+
+#include "compiler/blocks/linear.h"
+#include "compiler/ir/builder.h"
+
+namespace gc::blocks {
+
+struct Ffn {
+  Linear gate;  // [n_ff, n_embd], or none: not gated
+  Linear up;    // [n_ff, n_embd]
+  Linear down;  // [n_embd, n_ff]
+  ir::Fn fn = ir::Fn::silu;
+};
+
+// x [T, n_embd], normed -> [T, n_embd].
+ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& prefix);
+
+}  // namespace gc::blocks
