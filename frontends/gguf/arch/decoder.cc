@@ -1,0 +1,203 @@
+#include "frontends/gguf/arch/decoder.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/base/error.h"
+
+namespace gc::gguf {
+namespace {
+
+constexpr std::uint32_t kMaxPositions = std::numeric_limits<std::int32_t>::max();
+
+// Every layer has tensors of its own, so their number bounds block_count before anything is allocated by it.
+std::int64_t layer_count(const Keys& keys) {
+  const std::int64_t n_layer = keys.size("block_count", std::numeric_limits<std::uint32_t>::max());
+  const auto n_tensors = static_cast<std::int64_t>(keys.file().tensors().size());
+  if (n_layer > n_tensors) {
+    keys.fail("block_count",
+              cat("expected at most the file's number of tensors, ", n_tensors, ", found ", n_layer));
+  }
+  return n_layer;
+}
+
+std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_layer, std::int64_t n_embd) {
+  const std::vector<std::int64_t> n_head = keys.sizes("attention.head_count", n_layer);
+  const std::vector<std::int64_t> n_head_kv = keys.sizes("attention.head_count_kv", n_layer, n_head);
+  const auto head_dim = [&](std::string_view suffix) {
+    if (const auto dim = keys.find_size(suffix)) return *dim;
+    if (n_embd % n_head[0] != 0) {
+      keys.fail("attention.head_count", cat("expected a divisor of embedding_length ", n_embd, ", since ",
+                                            quote(keys.full(suffix)), " is missing; found ", n_head[0]));
+    }
+    return n_embd / n_head[0];
+  };
+  const std::int64_t k_dim = head_dim("attention.key_length"), v_dim = head_dim("attention.value_length");
+  for (const auto& [suffix, dim] :
+       {std::pair{"attention.key_length_swa", k_dim}, {"attention.value_length_swa", v_dim}}) {
+    if (const auto swa = keys.find_size(suffix); swa && *swa != dim) {
+      keys.unsupported(suffix,
+                       cat("heads of another size than the ", dim, " of other layers are not supported"));
+    }
+  }
+  std::vector<blocks::HeadShape> heads;
+  for (std::int64_t i = 0; i < n_layer; ++i) {
+    if (n_head[i] % n_head_kv[i] != 0) {
+      keys.fail("attention.head_count_kv", cat("expected a divisor of head_count ", n_head[i], ", found ",
+                                               n_head_kv[i], " for layer ", i));
+    }
+    heads.push_back({.n_head = n_head[i], .n_head_kv = n_head_kv[i], .k_dim = k_dim, .v_dim = v_dim});
+  }
+  return heads;
+}
+
+// Rows of the embedding; the tokenizer's list of tokens, or without one the key vocab_size, must agree.
+std::int64_t vocab_size(const Keys& keys) {
+  const File& file = keys.file();
+  const std::int64_t rows = file.tensor("token_embd.weight").ne[1];
+  if (const Value* tokens = file.find("tokenizer.ggml.tokens")) {
+    if (!tokens->is_array() || static_cast<std::int64_t>(tokens->count()) != rows) {
+      file.fail_key(
+          "tokenizer.ggml.tokens",
+          cat("expected ", rows, " tokens, the rows of token_embd.weight, found ", tokens->describe()));
+    }
+  } else if (keys.has("vocab_size") && keys.size("vocab_size", kMaxPositions) != rows) {
+    keys.fail("vocab_size", cat("expected ", rows, ", the rows of token_embd.weight, found ",
+                                file.find(keys.full("vocab_size"))->describe()));
+  }
+  return rows;
+}
+
+double rope_scale(const Keys& keys) {
+  const std::string_view type = keys.file().get_string(keys.full("rope.scaling.type"), "linear");
+  if (type == "none") return 1;
+  if (type != "linear") {
+    keys.unsupported("rope.scaling.type", "supported are none and linear");
+  }
+  const double attn_factor = keys.factor("rope.scaling.attn_factor", 1);
+  if (attn_factor != 1 && attn_factor != 0) {
+    keys.unsupported("rope.scaling.attn_factor", "a factor of turned queries and keys is not supported");
+  }
+  // The key's name before scaling had types.
+  const double factor = keys.factor("rope.scaling.factor", keys.factor("rope.scale_linear"));
+  return factor == 0 ? 1 : 1 / factor;
+}
+
+SamplingDefaults sampling_defaults(const File& file) {
+  SamplingDefaults s;
+  s.temperature = file.find_f32("general.sampling.temp");
+  s.top_p = file.find_f32("general.sampling.top_p");
+  s.min_p = file.find_f32("general.sampling.min_p");
+  s.repeat_penalty = file.find_f32("general.sampling.penalty_repeat");
+  if (const Value* v = file.find("general.sampling.top_k")) s.top_k = v->as_int();
+  if (const Value* v = file.find("general.sampling.penalty_last_n")) s.repeat_last_n = v->as_int();
+  return s;
+}
+
+}  // namespace
+
+DecoderSizes decoder_sizes(const Keys& keys) {
+  DecoderSizes s;
+  s.n_layer = layer_count(keys);
+  s.n_embd = keys.size("embedding_length");
+  s.n_ctx_train = keys.size("context_length", kMaxPositions);
+  s.n_vocab = vocab_size(keys);
+  s.heads = head_shapes(keys, s.n_layer, s.n_embd);
+  s.n_ff = keys.sizes("feed_forward_length", s.n_layer);
+  s.eps = keys.positive("attention.layer_norm_rms_epsilon");
+  return s;
+}
+
+void refuse_unknown_forms(const Keys& keys) {
+  const File& file = keys.file();
+  const std::uint32_t n_expert = file.get_u32(keys.full("expert_count"), 0);
+  if (n_expert > 0) {
+    const auto used =
+        keys.has("expert_used_count") ? file.find(keys.full("expert_used_count"))->as_uint() : std::nullopt;
+    if (used && *used > n_expert) {
+      keys.fail("expert_used_count", cat("expected at most expert_count ", n_expert, ", found ", *used));
+    }
+  }
+  keys.refuse_unless_zero("expert_count", "a mixture of experts");
+  keys.refuse_unless_zero("nextn_predict_layers", "a layer that predicts several tokens");
+  keys.refuse_unless_zero("attention.max_alibi_bias", "ALiBi");
+  keys.refuse_unless_zero("attention.clamp_kqv", "clamping of q, k and v");
+  if (!file.get_bool(keys.full("attention.causal"), true)) {
+    keys.unsupported("attention.causal", "attention to later tokens is not supported");
+  }
+}
+
+ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox) {
+  ir::RopeArgs rope;
+  rope.neox = neox;
+  rope.base = keys.positive("rope.freq_base", 10000);
+  rope.scale = rope_scale(keys);
+  rope.dims = keys.find_size("rope.dimension_count").value_or(head_dim);
+  if (rope.dims > head_dim || rope.dims % 2 != 0) {
+    const char* suffix = keys.has("rope.dimension_count") ? "rope.dimension_count" : "attention.key_length";
+    keys.fail(suffix, cat("expected an even number of dimensions for RoPE, at most ", head_dim, ", found ",
+                          rope.dims));
+  }
+  if (const auto swa = keys.find_size("rope.dimension_count_swa"); swa && *swa != rope.dims) {
+    keys.unsupported("rope.dimension_count_swa",
+                     cat("another number than the ", rope.dims, " of other layers is not supported"));
+  }
+  return rope;
+}
+
+std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, std::int64_t default_window,
+                                        std::int64_t default_period) {
+  const char* key = "attention.sliding_window_pattern";
+  const std::int64_t window =
+      keys.file().get_u32(keys.full("attention.sliding_window"), static_cast<std::uint32_t>(default_window));
+  if (window > kMaxPositions)
+    keys.fail("attention.sliding_window", cat("expected at most ", kMaxPositions, ", found ", window));
+  std::vector<std::int64_t> windows;
+  const Value* pattern = keys.file().find(keys.full(key));
+  if (pattern != nullptr && pattern->is_array()) {
+    for (bool slides :
+         keys.file().per_layer_bool(keys.full(key), static_cast<std::uint32_t>(n_layer), false)) {
+      windows.push_back(slides ? window : 0);
+    }
+    return windows;
+  }
+  if (pattern != nullptr && pattern->type() == ValueType::kBool) {
+    keys.fail(key, "expected a period or an array of one flag for each layer, found a single flag");
+  }
+  const std::int64_t period = keys.file().get_u32(keys.full(key), static_cast<std::uint32_t>(default_period));
+  for (std::int64_t i = 0; i < n_layer; ++i) {
+    const bool slides = period == 0 || (i + 1) % period != 0;
+    windows.push_back(slides ? window : 0);
+  }
+  return windows;
+}
+
+std::string layer_prefix(std::int64_t layer) { return cat("blk.", layer, "."); }
+
+ModelInfo model_info(const Keys& keys, const DecoderSizes& sizes, const std::vector<std::int64_t>& windows,
+                     const Tensors& tensors) {
+  const File& file = keys.file();
+  const auto text = [&](std::string_view key) { return std::string(file.get_string(key, "")); };
+  ModelInfo info;
+  info.name = text("general.name");
+  info.architecture = keys.architecture();
+  info.n_layer = sizes.n_layer;
+  info.n_embd = sizes.n_embd;
+  info.n_vocab = sizes.n_vocab;
+  info.n_ctx_train = sizes.n_ctx_train;
+  info.n_parameters = tensors.n_parameters();
+  for (std::int64_t window : windows) {
+    info.window = std::max(info.window, window);
+    info.n_layer_window += window > 0;
+  }
+  info.tied_head = !tensors.has("output.weight");
+  info.author = text("general.author");
+  info.license = text("general.license");
+  info.license_link = text("general.license.link");
+  info.url = text("general.url");
+  info.chat_template = text("tokenizer.chat_template");
+  info.sampling = sampling_defaults(file);
+  return info;
+}
+
+}  // namespace gc::gguf

@@ -1,0 +1,46 @@
+// What every decoder-only transformer's file says, read and checked once: sizes, heads of each layer, RoPE, sliding
+// windows, vocabulary. An architecture's file takes from here what it has, and adds its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/base/model_info.h"
+#include "compiler/blocks/attention.h"
+#include "compiler/ir/builder.h"
+#include "frontends/gguf/arch/keys.h"
+#include "frontends/gguf/arch/tensors.h"
+
+namespace gc::gguf {
+
+struct DecoderSizes {
+  std::int64_t n_layer, n_embd, n_ctx_train, n_vocab;
+  std::vector<blocks::HeadShape> heads;  // [n_layer]
+  std::vector<std::int64_t> n_ff;        // [n_layer]
+  double eps;                            // of RMS norms
+};
+
+DecoderSizes decoder_sizes(const Keys& keys);
+
+// Refuses what no decoder here does yet: mixtures of experts, ALiBi, clamped q/k/v, bidirectional attention, layers
+// for prediction of several tokens.
+void refuse_unknown_forms(const Keys& keys);
+
+// The RoPE of layers that see everything: rope.freq_base, rope.dimension_count, rope.scaling.* (none or linear).
+ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox);
+
+// The window of each layer, 0: it sees everything. From attention.sliding_window (`default_window` where absent) and
+// attention.sliding_window_pattern: an array that says of each layer whether it slides, or a period p: layer i
+// slides unless (i + 1) % p == 0 (p = 0: all slide).
+std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, std::int64_t default_window,
+                                        std::int64_t default_period);
+
+// The layer's prefix of tensors and values: "blk.3.".
+std::string layer_prefix(std::int64_t layer);
+
+// Everything that isn't specific to an architecture. `windows` may be empty.
+ModelInfo model_info(const Keys& keys, const DecoderSizes& sizes, const std::vector<std::int64_t>& windows,
+                     const Tensors& tensors);
+
+}  // namespace gc::gguf

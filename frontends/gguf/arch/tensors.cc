@@ -1,0 +1,119 @@
+#include "frontends/gguf/arch/tensors.h"
+
+#include <algorithm>
+
+#include "compiler/base/error.h"
+
+namespace gc::gguf {
+namespace {
+
+// In the file's order.
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> ne(shape.rbegin(), shape.rend());
+  return cat("[", join(ne, ", "), "]");
+}
+
+// A tensor whose dimensions are those of `shape`, dimensions of 1 at the outer end aside.
+bool has_shape(const Tensor& tensor, const std::vector<std::int64_t>& shape) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::int64_t expected = i < shape.size() ? shape[shape.size() - 1 - i] : 1;
+    if (tensor.ne[i] != expected) return false;
+  }
+  return true;
+}
+
+std::string_view stem_of(std::string_view name) { return name.substr(0, name.rfind('.')); }
+
+}  // namespace
+
+ir::WeightId Tensors::use(const Tensor& tensor, std::vector<std::int64_t> shape) {
+  if (!has_shape(tensor, shape)) {
+    file_.fail_tensor(tensor.name, cat("expected ", shape_text(shape), ", found ", tensor.shape_text()));
+  }
+  const FormatKind kind = info(tensor.format).kind;
+  if (kind == FormatKind::kInt) {
+    file_.fail_tensor(tensor.name, cat("expected weights, found integers of type ", name(tensor.format)));
+  }
+  if (shape.size() == 1 && kind == FormatKind::kBlock) {
+    file_.fail_tensor(tensor.name, cat("expected a vector of floats, found type ", name(tensor.format)));
+  }
+  if (used_.emplace(tensor.name).second) n_parameters_ += tensor.n_values();
+  return builder_.weight(std::string(tensor.name), tensor.format, std::move(shape));
+}
+
+const Tensor& Tensors::required(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  const Tensor* tensor = file_.find_tensor(name);
+  if (tensor == nullptr)
+    file_.fail_tensor(name, cat("expected ", shape_text(shape), ", found no such tensor"));
+  return *tensor;
+}
+
+ir::WeightId Tensors::matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
+  return use(required(name, {rows, cols}), {rows, cols});
+}
+
+ir::WeightId Tensors::find_matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
+  return has(name) ? matrix(name, rows, cols) : ir::WeightId{};
+}
+
+ir::WeightId Tensors::vector(const std::string& name, std::int64_t size) {
+  return use(required(name, {size}), {size});
+}
+
+ir::WeightId Tensors::find_vector(const std::string& name, std::int64_t size) {
+  return has(name) ? vector(name, size) : ir::WeightId{};
+}
+
+blocks::Linear Tensors::linear(const std::string& stem, std::int64_t out, std::int64_t in) {
+  return {matrix(stem + ".weight", out, in), find_vector(stem + ".bias", out)};
+}
+
+blocks::Norm Tensors::rms_norm(const std::string& stem, std::int64_t size, double eps) {
+  return {.kind = blocks::Norm::Kind::Rms, .weight = vector(stem + ".weight", size), .eps = eps};
+}
+
+blocks::QkvWeights Tensors::qkv(const std::string& prefix, const blocks::HeadShape& s, std::int64_t n_embd) {
+  blocks::QkvWeights w;
+  if (!has(prefix + "attn_qkv.weight")) {
+    w.q = linear(prefix + "attn_q", s.q_rows(), n_embd);
+    w.k = linear(prefix + "attn_k", s.k_rows(), n_embd);
+    w.v = linear(prefix + "attn_v", s.v_rows(), n_embd);
+    return w;
+  }
+  w.fused = linear(prefix + "attn_qkv", s.q_rows() + s.k_rows() + s.v_rows(), n_embd);
+  if (!w.fused.bias.valid()) {  // some files fuse the matrices and keep the biases apart
+    w.q.bias = find_vector(prefix + "attn_q.bias", s.q_rows());
+    w.k.bias = find_vector(prefix + "attn_k.bias", s.k_rows());
+    w.v.bias = find_vector(prefix + "attn_v.bias", s.v_rows());
+  }
+  return w;
+}
+
+blocks::Ffn Tensors::gated_ffn(const std::string& prefix, std::int64_t n_ff, std::int64_t n_embd, ir::Fn fn) {
+  return {.gate = linear(prefix + "ffn_gate", n_ff, n_embd),
+          .up = linear(prefix + "ffn_up", n_ff, n_embd),
+          .down = linear(prefix + "ffn_down", n_embd, n_ff),
+          .fn = fn};
+}
+
+void Tensors::finish(std::vector<std::string>& warnings) const {
+  std::set<std::string, std::less<>> stems;
+  for (const std::string& name : used_) stems.emplace(stem_of(name));
+  std::vector<std::string_view> left;
+  for (const Tensor& tensor : file_.tensors()) {
+    if (used_.contains(tensor.name)) continue;
+    if (stems.contains(stem_of(tensor.name)) || tensor.name.starts_with("rope_f")) {
+      throw_unsupported(file_.path(), ": tensor ", quote(tensor.name),
+                        ": the architecture's graph has no place for it");
+    }
+    left.push_back(tensor.name);
+  }
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(left.size(), kShown); ++i) shown.push_back(quote(left[i]));
+  if (left.size() > kShown) shown.push_back(cat(left.size() - kShown, " more"));
+  if (!left.empty())
+    warnings.push_back(cat("tensors that the architecture does not know are left out: ", join(shown, ", ")));
+}
+
+}  // namespace gc::gguf

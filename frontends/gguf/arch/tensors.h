@@ -1,0 +1,61 @@
+// Tensors of one model as weights of its graph: each is looked up by name, its shape and type checked, and noted as
+// used. `finish` then judges what was left over. Shapes in messages are in the file's order, innermost first.
+//
+// A leftover tensor is refused when it would change what is computed: it belongs to a used tensor (same name up to
+// the last dot: a bias or a scale that this graph has no place for), or it holds frequencies of RoPE. Any other
+// leftover (a vision tower, tables that others recompute) only makes a warning.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/blocks/attention.h"
+#include "compiler/blocks/ffn.h"
+#include "compiler/blocks/linear.h"
+#include "compiler/blocks/norm.h"
+#include "compiler/ir/builder.h"
+#include "frontends/gguf/reader.h"
+
+namespace gc::gguf {
+
+class Tensors {
+ public:
+  Tensors(const File& file, ir::Builder& builder) : file_(file), builder_(builder) {}
+
+  bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
+
+  // Whole names ("token_embd.weight"). find_* give an invalid id where the tensor is missing, the others throw.
+  ir::WeightId matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
+  ir::WeightId find_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
+  ir::WeightId vector(const std::string& name, std::int64_t size);
+  ir::WeightId find_vector(const std::string& name, std::int64_t size);
+
+  // STEM.weight with STEM.bias where the file has it.
+  blocks::Linear linear(const std::string& stem, std::int64_t out, std::int64_t in);
+  // STEM.weight of an RMS norm.
+  blocks::Norm rms_norm(const std::string& stem, std::int64_t size, double eps);
+  // attn_qkv, or attn_q, attn_k, attn_v, with any biases. prefix: "blk.3.".
+  blocks::QkvWeights qkv(const std::string& prefix, const blocks::HeadShape& shape, std::int64_t n_embd);
+  // ffn_gate, ffn_up, ffn_down.
+  blocks::Ffn gated_ffn(const std::string& prefix, std::int64_t n_ff, std::int64_t n_embd, ir::Fn fn);
+
+  // Values in all tensors used so far.
+  std::int64_t n_parameters() const { return n_parameters_; }
+  // Throws on leftovers that matter, adds a warning for the rest.
+  void finish(std::vector<std::string>& warnings) const;
+
+ private:
+  // `shape` outermost first.
+  ir::WeightId use(const Tensor& tensor, std::vector<std::int64_t> shape);
+  const Tensor& required(const std::string& name, const std::vector<std::int64_t>& shape) const;
+
+  const File& file_;
+  ir::Builder& builder_;
+  std::set<std::string, std::less<>> used_;
+  std::int64_t n_parameters_ = 0;
+};
+
+}  // namespace gc::gguf
