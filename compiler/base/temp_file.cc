@@ -20,7 +20,7 @@ namespace {
 // is complete before it turns live and is not reused while a handler could still read an older one (a second
 // unlink of a name that is gone does nothing).
 enum SlotState : int { kFree, kClaimed, kLive };
-constexpr int kSlots = 16;
+constexpr int kSlots = 64;  // a link without /proc has each of its inputs in one
 struct Slot {
   std::atomic<int> state{kFree};
   char path[PATH_MAX];

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct LinkInput {
   std::vector<ObjectFile> objects;
   std::vector<Blob> blobs;
   std::optional<WeightImage> weights;
+  // The bundle of runtime and system files to link with (carried.h).
+  std::span<const std::uint8_t> carried;
   std::string target = "x86_64-linux-gnu";
   EmitKind emit = EmitKind::kExecutable;
 };
@@ -75,6 +78,7 @@ struct ArtifactSizes {
 void check_output(const std::string& output_path);
 
 // Makes OUT, or throws and leaves what was there. Same input, same bytes, whatever OUT is called.
-ArtifactSizes link_artifact(const LinkInput& input, const std::string& output_path, const LinkOptions& options = {});
+ArtifactSizes link_artifact(const LinkInput& input, const std::string& output_path,
+                            const LinkOptions& options = {});
 
 }  // namespace gc::link

@@ -50,8 +50,8 @@ std::vector<std::uint8_t> write_data_object(std::uint16_t machine, std::span<con
   std::vector<elf::Elf64_Sym> symbols(1);
   StringTable section_names, symbol_names;
 
-  const auto add = [&](std::string_view name, std::uint32_t type, std::uint64_t flags, std::uint64_t alignment)
-      -> elf::Elf64_Shdr& {
+  const auto add = [&](std::string_view name, std::uint32_t type, std::uint64_t flags,
+                       std::uint64_t alignment) -> elf::Elf64_Shdr& {
     elf::Elf64_Shdr header{};
     header.sh_name = section_names.add(name);
     header.sh_type = type;

@@ -47,7 +47,8 @@ std::uint64_t find_section_header(std::span<const std::uint8_t> elf, const Elf64
                                   std::string_view name) {
   const auto strings = load<Elf64_Shdr>(elf, header.e_shoff + header.e_shstrndx * sizeof(Elf64_Shdr));
   GC_CHECK(range_fits(strings.sh_offset, strings.sh_size, elf.size()));
-  const std::string_view names(reinterpret_cast<const char*>(elf.data()) + strings.sh_offset, strings.sh_size);
+  const std::string_view names(reinterpret_cast<const char*>(elf.data()) + strings.sh_offset,
+                               strings.sh_size);
   for (std::uint64_t i = 1; i < header.e_shnum; ++i) {
     const std::uint64_t at = header.e_shoff + i * sizeof(Elf64_Shdr);
     const auto section = load<Elf64_Shdr>(elf, at);

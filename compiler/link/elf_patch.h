@@ -22,9 +22,9 @@ struct SectionPlace {
 };
 
 struct SegmentPlace {
-  std::uint64_t file_offset = 0;   // multiple of the alignment, at or past the end of the file
-  std::uint64_t address = 0;       // as linked; multiple of the alignment
-  std::uint64_t from_ehdr = 0;     // address relative to the ELF header in memory
+  std::uint64_t file_offset = 0;  // multiple of the alignment, at or past the end of the file
+  std::uint64_t address = 0;      // as linked; multiple of the alignment
+  std::uint64_t from_ehdr = 0;    // address relative to the ELF header in memory
 };
 
 // All check every offset and count against the file; a file that fails is an internal error (we linked it).

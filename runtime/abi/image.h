@@ -36,26 +36,26 @@ enum gc_weights_location {
 // In the ELF section ".gc.marker". All but `magic` and `version` is written after the link.
 struct gc_weights_marker {
   char magic[8];
-  uint32_t version;             // GC_IMAGE_VERSION
-  uint32_t location;            // gc_weights_location
-  uint64_t offset_from_ehdr;    // of the image in memory
-  uint64_t size;                // of the image
-  uint64_t header_checksum;     // equals gc_image_header.header_checksum
-  uint64_t program_checksum;    // gc_program_checksum of the program
+  uint32_t version;           // GC_IMAGE_VERSION
+  uint32_t location;          // gc_weights_location
+  uint64_t offset_from_ehdr;  // of the image in memory
+  uint64_t size;              // of the image
+  uint64_t header_checksum;   // equals gc_image_header.header_checksum
+  uint64_t program_checksum;  // gc_program_checksum of the program
   // What the file is made of, for `OUT info`.
-  uint64_t code_bytes;          // compiled for this model
-  uint64_t runtime_bytes;       // ours
-  uint64_t system_bytes;        // libc, libm, compiler runtime
-  uint64_t blob_bytes;          // frozen tokenizer, templates, model description
+  uint64_t code_bytes;     // compiled for this model
+  uint64_t runtime_bytes;  // ours
+  uint64_t system_bytes;   // libc, libm, compiler runtime
+  uint64_t blob_bytes;     // frozen tokenizer, templates, model description
 };
 
 struct gc_image_header {
   char magic[8];
   uint32_t version;
   uint32_t section_count;
-  uint64_t size;             // of the image
-  uint64_t header_size;      // header, table, names and padding: where the sections' data starts; page-aligned
-  uint64_t names_offset;     // from the start of the image
+  uint64_t size;          // of the image
+  uint64_t header_size;   // header, table, names and padding: where the sections' data starts; page-aligned
+  uint64_t names_offset;  // from the start of the image
   uint64_t names_size;
   uint64_t header_checksum;  // gc_hash of the first header_size bytes, this field taken as 0
   uint64_t reserved;
@@ -63,8 +63,8 @@ struct gc_image_header {
 
 // Sections lie in the order of their offsets and do not overlap.
 struct gc_image_section {
-  uint64_t name_hash;    // gc_hash of the name
-  uint64_t offset;       // from data_start
+  uint64_t name_hash;  // gc_hash of the name
+  uint64_t offset;     // from data_start
   uint64_t size;
   uint64_t checksum;     // gc_hash of the bytes
   uint32_t name_offset;  // from names_offset; no terminator
@@ -97,7 +97,7 @@ static inline const char* gc_image_section_name(const struct gc_image_header* im
 
 struct gc_hash_state {
   uint64_t lane[4];
-  uint64_t total;           // bytes so far
+  uint64_t total;             // bytes so far
   unsigned char pending[32];  // total % 32 of them
 };
 
@@ -207,7 +207,8 @@ static inline int gc_image_check_header(const struct gc_image_header* image, uin
     const struct gc_image_section* section = gc_image_sections(image) + i;
     uint64_t data_size = image->size - image->header_size;
     if (section->offset > data_size || section->size > data_size - section->offset) return 0;
-    if (section->name_offset > image->names_size || section->name_size > image->names_size - section->name_offset)
+    if (section->name_offset > image->names_size ||
+        section->name_size > image->names_size - section->name_offset)
       return 0;
   }
   return 1;
