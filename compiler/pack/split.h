@@ -1,0 +1,120 @@
+// Takes blocks of the file apart into what layouts store: unsigned values one a byte, and scales and mins as they are
+// (bits of f16, or integers). One overload a block type; a new format adds its own here.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "compiler/quant/blocks.h"
+
+namespace gc::pack {
+
+// Where the parts of one block of one row go. `super`, `scale` and `min` have an entry a block of one scale, 16 apart
+// (a panel's rows lie beside each other).
+struct Parts {
+  std::uint8_t* q;
+  std::uint16_t* super;
+  std::uint16_t* scale;
+  std::uint16_t* min;
+};
+inline constexpr int kPartStride = 16;
+
+inline void nibbles(const std::uint8_t* qs, std::uint8_t* q, int half) {
+  for (int j = 0; j < half; ++j) {
+    q[j] = qs[j] & 15;
+    q[j + half] = qs[j] >> 4;
+  }
+}
+
+// Adds bit j of `bits` to bit 4 of q[j], j < 8 n. Eight bits are spread over a word: each byte keeps its own bit, and
+// adding 0x7f carries a set one to the byte's top.
+inline void fifth_bits(const std::uint8_t* bits, std::uint8_t* q, int n) {
+  for (int i = 0; i < n; ++i) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    const std::uint64_t own = bits[i] * kOnes & 0x8040201008040201;
+    const std::uint64_t top = own + 0x7f * kOnes & 0x80 * kOnes;
+    std::uint64_t word;
+    std::memcpy(&word, q + 8 * i, 8);
+    word |= top >> 3;
+    std::memcpy(q + 8 * i, &word, 8);
+  }
+}
+
+inline void split(const BlockQ4_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  nibbles(b.qs, p.q, 16);
+}
+
+inline void split(const BlockQ4_1& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  *p.min = b.m.bits;
+  nibbles(b.qs, p.q, 16);
+}
+
+inline void split(const BlockQ5_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  nibbles(b.qs, p.q, 16);
+  fifth_bits(b.qh, p.q, 4);
+}
+
+inline void split(const BlockQ5_1& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  *p.min = b.m.bits;
+  nibbles(b.qs, p.q, 16);
+  fifth_bits(b.qh, p.q, 4);
+}
+
+inline void split(const BlockQ8_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  for (int j = 0; j < 32; ++j) p.q[j] = static_cast<std::uint8_t>(b.qs[j]) ^ 0x80;
+}
+
+// Scales and mins of Q4_K and Q5_K: 6 bits each.
+inline void split_k_scales(const std::uint8_t (&s)[12], const Parts& p) {
+  for (int g = 0; g < 4; ++g) {
+    p.scale[kPartStride * g] = s[g] & 63;
+    p.min[kPartStride * g] = s[4 + g] & 63;
+    p.scale[kPartStride * (4 + g)] = static_cast<std::uint16_t>((s[8 + g] & 15) | (s[g] >> 6) << 4);
+    p.min[kPartStride * (4 + g)] = static_cast<std::uint16_t>(s[8 + g] >> 4 | (s[4 + g] >> 6) << 4);
+  }
+}
+
+inline void split(const BlockQ4_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  p.super[kPartStride] = b.dmin.bits;
+  split_k_scales(b.scales, p);
+  for (int pair = 0; pair < 4; ++pair) nibbles(b.qs + 32 * pair, p.q + 64 * pair, 32);
+}
+
+inline void split(const BlockQ5_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  p.super[kPartStride] = b.dmin.bits;
+  split_k_scales(b.scales, p);
+  for (int pair = 0; pair < 4; ++pair) {
+    std::uint8_t* q = p.q + 64 * pair;
+    nibbles(b.qs + 32 * pair, q, 32);
+    for (int j = 0; j < 32; ++j) {
+      q[j] |= (b.qh[j] >> (2 * pair) & 1) << 4;
+      q[j + 32] |= (b.qh[j] >> (2 * pair + 1) & 1) << 4;
+    }
+  }
+}
+
+inline void split(const BlockQ6_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 16; ++g) p.scale[kPartStride * g] = static_cast<std::uint8_t>(b.scales[g]);
+  for (int half = 0; half < 2; ++half) {
+    const std::uint8_t* ql = b.ql + 64 * half;
+    const std::uint8_t* qh = b.qh + 32 * half;
+    std::uint8_t* q = p.q + 128 * half;
+    nibbles(ql, q, 64);
+    for (int j = 0; j < 32; ++j) {
+      q[j] |= (qh[j] & 3) << 4;
+      q[j + 32] |= (qh[j] >> 2 & 3) << 4;
+      q[j + 64] |= (qh[j] >> 4 & 3) << 4;
+      q[j + 96] |= (qh[j] >> 6) << 4;
+    }
+  }
+}
+
+}  // namespace gc::pack

@@ -1,0 +1,178 @@
+#include "compiler/quant/layouts.h"
+
+#include <cstring>
+#include <vector>
+
+#include "compiler/base/error.h"
+#include "compiler/quant/float16.h"
+
+// The way back must round as the file's decoder does.
+#pragma STDC FP_CONTRACT OFF
+
+namespace gc {
+namespace {
+
+std::vector<Layout> make_table() {
+  std::vector<Layout> table;
+  auto add = [&](Format format, std::vector<std::uint8_t> planes, std::int32_t offset, ScaleKind scale,
+                 ScaleKind min) {
+    Layout l{format, {}, offset, scale, min, planes.empty() ? 0 : info(format).scale_values};
+    GC_CHECK(planes.size() < l.planes.size() && (l.is_float() || l.scale_cols == 16 || l.scale_cols == 32));
+    for (std::size_t i = 0; i < planes.size(); ++i) l.planes[i] = planes[i];
+    table.push_back(l);
+  };
+#define PLANES(...) {__VA_ARGS__}
+#define LAYOUT(format, planes, offset, scale, min) \
+  add(Format::format, PLANES planes, offset, ScaleKind::scale, ScaleKind::min);
+#include "compiler/quant/layouts.def"
+#undef LAYOUT
+#undef PLANES
+  return table;
+}
+
+const Layout* find(Format format) {
+  for (const Layout& l : all_layouts()) {
+    if (l.format == format) return &l;
+  }
+  return nullptr;
+}
+
+std::int64_t round64(std::int64_t n) { return (n + 63) / 64 * 64; }
+
+// Bytes of one scale or min of one row.
+std::int64_t entry_bytes(ScaleKind kind) {
+  switch (kind) {
+    case ScaleKind::None:
+      return 0;
+    case ScaleKind::F16:
+      return 2;
+    case ScaleKind::U8:
+    case ScaleKind::I8:
+      return 1;
+  }
+  throw_internal("scale kind");
+}
+
+float f16_at(const std::uint8_t* p) {
+  std::uint16_t bits;
+  std::memcpy(&bits, p, 2);
+  return f32_of_f16(bits);
+}
+
+// The scale or min of block `b` and row `r` whose entries begin at `p`, integers times `super`.
+float factor(ScaleKind kind, const std::uint8_t* p, std::int64_t b, std::int64_t r, float super) {
+  const std::int64_t i = b * kPanelRows + r;
+  switch (kind) {
+    case ScaleKind::None:
+      return 0;
+    case ScaleKind::F16:
+      return f16_at(p + 2 * i);
+    case ScaleKind::U8:
+      return super * static_cast<float>(p[i]);
+    case ScaleKind::I8:
+      return super * static_cast<float>(static_cast<std::int8_t>(p[i]));
+  }
+  throw_internal("scale kind");
+}
+
+// Value of column `c` (0..31) of row `r` in the planes of 32 columns at `p`.
+int quant(const Layout& l, const std::uint8_t* p, std::int64_t r, std::int64_t c) {
+  const std::int64_t step = c / 4, byte = 4 * r + c % 4;
+  int q = 0, shift = 0;
+  for (int i = 0; l.planes[i] != 0; ++i) {
+    const int bits = l.planes[i], per_vector = 8 / bits;
+    const int packed = p[step / per_vector * 64 + byte];
+    q |= (packed >> (bits * (step % per_vector)) & ((1 << bits) - 1)) << shift;
+    shift += bits;
+    p += 64 * bits;
+  }
+  return q;
+}
+
+void unpack_floats(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row,
+                   float* out) {
+  for (std::int64_t c = 0; c < cols; ++c) {
+    std::uint16_t half;
+    if (format == Format::F32) {
+      std::memcpy(&out[c], panel + 4 * (c * kPanelRows + row), 4);
+    } else if (format == Format::F16) {
+      out[c] = f16_at(panel + 2 * (c * kPanelRows + row));
+    } else {
+      GC_CHECK(format == Format::BF16);
+      std::memcpy(&half, panel + 2 * ((c / 2 * kPanelRows + row) * 2 + c % 2), 2);
+      out[c] = f32_of_bf16(half);
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const Layout> all_layouts() {
+  static const std::vector<Layout> table = make_table();
+  return table;
+}
+
+bool has_layout(Format format) { return find(format) != nullptr; }
+
+const Layout& layout_for(Format format) {
+  const Layout* l = find(format);
+  if (!l) throw_unsupported("matrices of type ", name(format), " (no row in compiler/quant/layouts.def)");
+  return *l;
+}
+
+std::int64_t Layout::quant_bytes() const {
+  std::int64_t bits = 0;
+  for (int b : planes) bits += b;
+  return 64 * bits;  // 16 rows x 32 columns / 8
+}
+
+Layout::Group Layout::group(std::int64_t cols) const {
+  const std::int64_t blocks = cols / scale_cols;
+  Group g;
+  g.scales = supers() * 2 * kPanelRows;
+  g.mins = g.scales + blocks * kPanelRows * entry_bytes(scale);
+  g.quants = round64(g.mins + blocks * kPanelRows * entry_bytes(min));
+  g.bytes = g.quants + cols / 32 * quant_bytes();
+  return g;
+}
+
+std::int64_t panel_bytes(Format format, std::int64_t cols) {
+  const Layout& l = layout_for(format);
+  if (l.is_float()) {
+    if (format == Format::F32) return cols * kPanelRows * 4;
+    if (format == Format::F16) return cols * kPanelRows * 2;
+    return (cols + 1) / 2 * kPanelRows * 4;
+  }
+  GC_CHECK(cols > 0 && cols % info(format).block_values == 0, name(format), " row of ", cols);
+  const std::int64_t tail = cols % kGroupCols;
+  return cols / kGroupCols * l.group(kGroupCols).bytes + (tail != 0 ? l.group(tail).bytes : 0);
+}
+
+std::int64_t packed_bytes(Format format, std::int64_t rows, std::int64_t cols) {
+  return panels_of(rows) * panel_bytes(format, cols);
+}
+
+void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row, float* out) {
+  const Layout& l = layout_for(format);
+  if (l.is_float()) return unpack_floats(format, cols, panel, row, out);
+  for (std::int64_t begin = 0; begin < cols; begin += kGroupCols) {
+    const std::int64_t n = std::min(kGroupCols, cols - begin);
+    const Layout::Group g = l.group(n);
+    const float d = l.supers() > 0 ? f16_at(panel + 2 * row) : 1;
+    const float dmin = l.supers() > 1 ? f16_at(panel + 2 * (kPanelRows + row)) : 1;
+    for (std::int64_t c = 0; c < n; ++c) {
+      const std::int64_t b = c / l.scale_cols;
+      const float scale = factor(l.scale, panel + g.scales, b, row, d);
+      const int q = quant(l, panel + g.quants + c / 32 * l.quant_bytes(), row, c % 32) - l.offset;
+      float y = scale * static_cast<float>(q);
+      if (l.min != ScaleKind::None) {
+        const float min = factor(l.min, panel + g.mins, b, row, dmin);
+        y = l.min == ScaleKind::F16 ? y + min : y - min;
+      }
+      out[begin + c] = y;
+    }
+    panel += g.bytes;
+  }
+}
+
+}  // namespace gc
