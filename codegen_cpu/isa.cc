@@ -1,0 +1,113 @@
+#include "codegen_cpu/isa.h"
+
+#include <array>
+
+#include "compiler/base/error.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace gc::cpu {
+namespace {
+
+enum class Register { eax, ebx, ecx, edx };
+
+struct FeatureTest {
+  std::string_view name;
+  std::uint32_t leaf, subleaf;
+  Register reg;
+  int bit;
+  std::uint64_t xcr0;
+};
+
+constexpr FeatureTest kTests[] = {
+#define GC_CPU_FEATURE(name, leaf, subleaf, reg, bit, xcr0) {#name, leaf, subleaf, Register::reg, bit, xcr0},
+#include "runtime/abi/cpu_features.def"
+#undef GC_CPU_FEATURE
+};
+
+std::vector<Isa> make_table() {
+  constexpr unsigned VNNI = 1, AVX512 = 2, GFNI = 4, BF16DOT = 8, AMX = 16;
+  using enum CpuFeature;
+  std::vector<Isa> table;
+#define ISA(name, in_use, cpu, features, bytes, facts, ...) \
+  table.push_back({name,                                    \
+                   in_use,                                  \
+                   cpu,                                     \
+                   features,                                \
+                   bytes,                                   \
+                   ((facts) & VNNI) != 0,                   \
+                   ((facts) & AVX512) != 0,                 \
+                   ((facts) & GFNI) != 0,                   \
+                   ((facts) & BF16DOT) != 0,                \
+                   ((facts) & AMX) != 0,                    \
+                   {__VA_ARGS__}});
+#include "codegen_cpu/isa.def"
+#undef ISA
+  return table;
+}
+
+#if defined(__x86_64__)
+std::uint64_t enabled_states() {
+  unsigned a, b, c, d;
+  constexpr unsigned kOsxsave = 1u << 27;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & kOsxsave)) return 0;
+  std::uint32_t lo, hi;
+  asm volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  return std::uint64_t{hi} << 32 | lo;
+}
+
+bool test(const FeatureTest& feature) {
+  unsigned r[4] = {};
+  if (!__get_cpuid_count(feature.leaf, feature.subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
+  if (!(r[static_cast<int>(feature.reg)] >> feature.bit & 1)) return false;
+  return (enabled_states() & feature.xcr0) == feature.xcr0;
+}
+#else
+bool test(const FeatureTest&) { return false; }
+#endif
+
+}  // namespace
+
+std::span<const Isa> all_isas() {
+  static const std::vector<Isa> table = make_table();
+  return table;
+}
+
+std::vector<const Isa*> usable_isas() {
+  std::vector<const Isa*> isas;
+  for (const Isa& isa : all_isas()) {
+    if (isa.in_use) isas.push_back(&isa);
+  }
+  return isas;
+}
+
+std::vector<const Isa*> host_isas() {
+  std::vector<const Isa*> isas;
+  for (const Isa* isa : usable_isas()) {
+    bool all = true;
+    for (CpuFeature feature : isa->cpu_features) all = all && host_has(feature);
+    if (all) isas.push_back(isa);
+  }
+  return isas;
+}
+
+const Isa& best_host_isa() {
+  const std::vector<const Isa*> isas = host_isas();
+  if (isas.empty()) throw_user("this machine is older than x86-64-v3 (AVX2, FMA, F16C); name one with --cpu");
+  return *isas.back();
+}
+
+const Isa* isa_by_name(std::string_view name) {
+  for (const Isa* isa : usable_isas()) {
+    if (isa->name == name) return isa;
+  }
+  return nullptr;
+}
+
+bool host_has(CpuFeature feature) { return test(kTests[static_cast<int>(feature)]); }
+
+std::string_view name(CpuFeature feature) { return kTests[static_cast<int>(feature)].name; }
+
+}  // namespace gc::cpu

@@ -1,0 +1,55 @@
+// Instruction sets as facts; the table is isa.def.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gc::cpu {
+
+// Indices of runtime/abi/cpu_features.def.
+enum class CpuFeature : std::uint8_t {
+#define GC_CPU_FEATURE(name, leaf, subleaf, reg, bit, xcr0) name,
+#include "runtime/abi/cpu_features.def"
+#undef GC_CPU_FEATURE
+};
+
+struct Isa {
+  std::string_view name;  // "x86-64-v4-vnni"
+  bool in_use;            // programs are made for it
+  const char* llvm_cpu;
+  const char* llvm_features;
+  int vector_bytes;
+  bool has_vnni;     // vpdpbusd on vectors of vector_bytes
+  bool has_avx512;   // masks, 32 registers
+  bool has_gfni;     // cheap shifts of bytes
+  bool has_bf16dot;  // vdpbf16ps
+  bool has_amx;
+  std::vector<CpuFeature> cpu_features;  // all needed to run it
+
+  int f32_lanes() const { return vector_bytes / 4; }
+  int vector_registers() const { return has_avx512 ? 32 : 16; }
+};
+
+// The whole table, plainest first.
+std::span<const Isa> all_isas();
+
+// The rows in use that a program may be made for, plainest first.
+std::vector<const Isa*> usable_isas();
+
+// Those of them that this machine runs (cpuid and the states the operating system enabled), plainest first. May be
+// empty on a machine older than x86-64-v3.
+std::vector<const Isa*> host_isas();
+
+// The last of host_isas(); throws a user error when there is none.
+const Isa& best_host_isa();
+
+// A row in use, or nullptr.
+const Isa* isa_by_name(std::string_view name);
+
+bool host_has(CpuFeature feature);
+std::string_view name(CpuFeature feature);
+
+}  // namespace gc::cpu

@@ -1,0 +1,125 @@
+#include "codegen_cpu/vec/math.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <numbers>
+
+#include "compiler/base/error.h"
+#include "llvm/IR/IntrinsicsX86.h"
+
+namespace gc::cpu {
+
+using llvm::Value;
+
+namespace {
+
+// c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule.
+Value* polynomial(Vec& v, Value* x, std::initializer_list<double> c) {
+  const double* p = c.end();
+  Value* y = v.splat(*--p);
+  while (p != c.begin()) y = v.fma(y, x, v.splat(*--p));
+  return y;
+}
+
+// y * 2^n for whole n in [-160, 160], given as a float and as the bits of n + 1.5 * 2^23.
+Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32_t magic) {
+  llvm::IRBuilder<>& b = v.e().b();
+  if (v.e().isa().has_avx512) {
+    Value* all = llvm::Constant::getAllOnesValue(b.getInt16Ty());
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+                             {y, n, v.zero(), all, b.getInt32(4)});
+  }
+  llvm::Type* i32s = v.type(b.getInt32Ty());
+  auto constant = [&](std::uint32_t c) { return llvm::ConstantInt::get(i32s, c); };
+  Value* whole = b.CreateSub(magic_bits, constant(magic));
+  Value* half = b.CreateAShr(whole, 1);
+  auto power = [&](Value* k) {
+    return b.CreateBitCast(b.CreateShl(b.CreateAdd(k, constant(127)), 23), v.type());
+  };
+  // The first product is exact; the second rounds once where the result is below the normal range.
+  return v.mul(v.mul(y, power(half)), power(b.CreateSub(whole, half)));
+}
+
+}  // namespace
+
+Value* exp(Vec& v, Value* x) {
+  llvm::IRBuilder<>& b = v.e().b();
+  constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+  constexpr double kLn2High = 0x1.62e43p-1f;
+  constexpr double kLn2Low = std::numbers::ln2 - kLn2High;
+  // NaN passes both: min and max give their second operand then.
+  x = v.max(v.splat(-105.0), v.min(v.splat(89.0), x));
+  Value* shifted = v.fma(x, v.splat(std::numbers::log2e), v.splat(kMagic));
+  Value* n = v.sub(shifted, v.splat(kMagic));
+  Value* r = v.fma(n, v.splat(-kLn2Low), v.fma(n, v.splat(-kLn2High), x));
+  Value* p =
+      polynomial(v, r, {0.499999930505, 0.166665147891, 0.0416684568333, 0.00836941904327, 0.00138131423584});
+  Value* y = v.add(v.fma(p, v.mul(r, r), r), v.splat(1.0));
+  return scale_by_power(v, y, n, b.CreateBitCast(shifted, v.type(b.getInt32Ty())), 0x4b400000);
+}
+
+Value* sigmoid(Vec& v, Value* x) { return v.div(v.splat(1.0), v.add(v.splat(1.0), exp(v, v.neg(x)))); }
+
+Value* tanh(Vec& v, Value* x) {
+  llvm::IRBuilder<>& b = v.e().b();
+  Value* a = v.abs(x);
+  Value* z = v.mul(x, x);
+  Value* p = polynomial(
+      v, z, {-0.333332628798, 0.133308997092, -0.0536929645243, 0.020483306539, -0.00552862460905});
+  Value* small = v.fma(v.mul(p, z), a, a);
+  Value* large = v.sub(v.splat(1.0), v.div(v.splat(2.0), v.add(exp(v, v.add(a, a)), v.splat(1.0))));
+  return v.copysign(b.CreateSelect(b.CreateFCmpOLT(a, v.splat(0.65)), small, large), x);
+}
+
+namespace {
+
+// The normal distribution's function at x.
+Value* phi(Vec& v, Value* x) {
+  llvm::IRBuilder<>& b = v.e().b();
+  Value* z = v.mul(v.abs(x), v.splat(std::numbers::sqrt2 / 2));
+  Value* t = v.div(v.splat(1.0), v.fma(z, v.splat(0.4), v.splat(1.0)));
+  Value* q = polynomial(v, t,
+                        {0.225634237852, 0.226442991085, 0.201888489358, 0.193389546189, 0.0797653968149,
+                         0.087951054497, 0.0839991989797, -0.140325125762, 0.0412542727741});
+  // exp(-z^2) with the rounding of z^2 put back, and that of z: x^2 / 2 is what is meant.
+  Value* half_square = v.mul(v.mul(x, x), v.splat(-0.5));
+  Value* lost = v.mul(v.splat(-0.5), v.fma(x, x, v.neg(v.mul(x, x))));
+  Value* gauss = exp(v, half_square);
+  gauss = v.fma(gauss, b.CreateSelect(b.CreateFCmpOLT(z, v.splat(11.0)), lost, v.zero()), gauss);
+  Value* tail = v.mul(v.mul(v.splat(0.5), v.mul(t, q)), gauss);
+  return b.CreateSelect(b.CreateFCmpOLT(x, v.zero()), tail, v.sub(v.splat(1.0), tail));
+}
+
+}  // namespace
+
+Value* activation(Vec& v, ir::Fn fn, Value* x) {
+  switch (fn) {
+    case ir::Fn::gelu_tanh: {
+      // 2 sqrt(2/pi) (x + 0.044715 x^3)
+      const double c = 2 * std::sqrt(2 / std::numbers::pi);
+      Value* u = v.mul(x, v.fma(v.mul(x, x), v.splat(c * 0.044715), v.splat(c)));
+      return v.mul(x, sigmoid(v, u));
+    }
+    case ir::Fn::gelu_erf:
+      return v.mul(x, phi(v, x));
+    case ir::Fn::gelu_quick:
+      return v.mul(x, sigmoid(v, v.mul(x, v.splat(1.702))));
+    case ir::Fn::silu:
+      return v.mul(x, sigmoid(v, x));
+    case ir::Fn::relu:
+      return v.max(x, v.zero());
+    case ir::Fn::relu2: {
+      Value* y = v.max(x, v.zero());
+      return v.mul(y, y);
+    }
+    case ir::Fn::sigmoid:
+      return sigmoid(v, x);
+    case ir::Fn::tanh:
+      return tanh(v, x);
+  }
+  throw_internal("activation function");
+}
+
+Value* softcap(Vec& v, double cap, Value* x) { return v.mul(v.splat(cap), tanh(v, v.div(x, v.splat(cap)))); }
+
+}  // namespace gc::cpu
