@@ -115,8 +115,8 @@ typedef struct gc_logit_rules {
 typedef struct gc_sink {
   uint32_t kind; /* GC_SINK_* */
   uint32_t k;    /* of TOPK */
-  float* logits; /* LOGITS: f32[n_outputs, stride]; EMBEDDING: f32[n_outputs, n_embd] */
-  uint64_t stride;
+  float* logits; /* LOGITS: f32[n_outputs, stride]; EMBEDDING: f32[n_outputs, n_embd]; 64-byte aligned */
+  uint64_t stride; /* floats, a multiple of 16, at least n_vocab rounded up to 16: whole panels are written */
   int32_t* ids;  /* ARGMAX: [n_outputs]; TOPK: [n_outputs, k] */
   float* values; /* beside ids */
   const gc_logit_rules* rules; /* [n_outputs] or NULL */
@@ -124,22 +124,28 @@ typedef struct gc_sink {
 
 /* ---- The step ---- */
 
+/* No sequence has two rows in the step: each row's keys are needed by itself alone, and workers needn't meet between
+ * appending keys and attention. */
+#define GC_STEP_ONE_ROW_EACH 1u
+
 typedef struct gc_step {
   const gc_row* rows;      /* [n_rows]: prompt rows first; rows of one sequence in order of position */
   const uint32_t* outputs; /* [n_outputs]: the rows whose output is wanted, ascending */
   const gc_seq* seqs;
   uint32_t n_rows, n_prompt, n_outputs, n_seqs;
+  uint32_t flags;          /* GC_STEP_* */
+  uint32_t reserved;
   uint32_t rows_cap, outputs_cap, splits_cap, workers; /* what the arena was sized for; workers that take part */
   uint32_t layer_first, layer_last;  /* layers [first, last); all: 0, n_layer */
   const float* embeddings;           /* f32[*, n_embd] or NULL */
   float* residual;                   /* f32[n_rows, n_embd]: read if layer_first > 0, written if layer_last < n_layer */
   const uint8_t* weights;            /* the weight image, 64-byte aligned at least */
-  uint8_t* arena;                    /* 64-byte aligned, gc_arena_bytes() */
+  uint8_t* arena;                    /* 64-byte aligned, gc_arena_bytes(); its fixed part zeroed before each step */
   uint8_t* const* pools;             /* [n_groups] */
   const gc_sink* sink;
   void (*barrier)(void* context, uint32_t worker); /* all workers meet; memory is ordered */
   void* barrier_context;
-  const uint32_t* abort;             /* set to non-zero by anyone: the step ends at the next layer */
+  const uint32_t* abort;             /* set to non-zero by anyone: the step ends a layer or two later */
   void (*see)(void* context, uint32_t worker, uint32_t value, const void* data, uint64_t stride); /* debug values, or NULL */
   void* see_context;
 } gc_step;

@@ -1,0 +1,82 @@
+#include "runtime/core/cpu_features.h"
+
+#include "runtime/base/format.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace gcrt {
+namespace {
+
+struct Row {
+  const char* name;
+  uint32_t leaf, subleaf;
+  int reg;
+  int bit;
+  uint64_t xcr0;
+};
+
+enum { eax, ebx, ecx, edx };
+
+constexpr Row kRows[] = {
+#define GC_CPU_FEATURE(name, leaf, subleaf, reg, bit, xcr0) {#name, leaf, subleaf, reg, bit, xcr0},
+#include "runtime/abi/cpu_features.def"
+#undef GC_CPU_FEATURE
+};
+
+#if defined(__x86_64__)
+uint64_t saved_by_system() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;  // OSXSAVE
+  uint32_t low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return static_cast<uint64_t>(high) << 32 | low;
+}
+#endif
+
+}  // namespace
+
+const char* cpu_feature_name(uint8_t feature) {
+  return feature < kCpuFeatures ? kRows[feature].name : "unknown";
+}
+
+uint64_t cpu_features() {
+  uint64_t have = 0;
+#if defined(__x86_64__)
+  const uint64_t saved = saved_by_system();
+  for (uint32_t i = 0; i < kCpuFeatures; ++i) {
+    const Row& row = kRows[i];
+    uint32_t r[4] = {};
+    if (!__get_cpuid_count(row.leaf, row.subleaf, &r[eax], &r[ebx], &r[ecx], &r[edx])) continue;
+    if ((r[row.reg] >> row.bit & 1) && (saved & row.xcr0) == row.xcr0) have |= uint64_t{1} << i;
+  }
+#endif
+  return have;
+}
+
+const gc_program* choose_program(const gc_program* const* programs, uint32_t n, Str isa, Span<char> message) {
+  const uint64_t have = cpu_features();
+  Writer w(message.data(), message.size());
+  for (uint32_t i = 0; i < n; ++i) {
+    const gc_program* p = programs[i];
+    if (!isa.empty() && Str(p->isa) != isa) continue;
+    if (p->abi_version != GC_ABI_VERSION || p->size != sizeof(gc_program)) {
+      format(w, "program ", p->isa, " is of another version of the runtime");
+      return nullptr;
+    }
+    const char* missing = nullptr;
+    for (uint32_t f = 0; f < p->n_cpu_features && !missing; ++f)
+      if (!(have >> p->cpu_features[f] & 1)) missing = cpu_feature_name(p->cpu_features[f]);
+    if (!missing) return p;
+    if (i > 0 && isa.empty()) w.put("; ");
+    format(w, "this CPU can't run ", p->isa, ": it has no ", missing);
+  }
+  if (w.wanted() == 0) {
+    format(w, "this file has no program '", isa, "'; it has:");
+    for (uint32_t i = 0; i < n; ++i) format(w, " ", programs[i]->isa);
+  }
+  return nullptr;
+}
+
+}  // namespace gcrt

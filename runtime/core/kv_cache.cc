@@ -1,0 +1,139 @@
+#include "runtime/core/kv_cache.h"
+
+#include "runtime/base/checked.h"
+
+namespace gcrt {
+namespace {
+
+constexpr size_t kPoolAlign = 64;
+
+uint32_t blocks_for(uint32_t positions) { return positions / GC_KV_BLOCK + (positions % GC_KV_BLOCK != 0); }
+
+}  // namespace
+
+uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options) {
+  const uint32_t all = blocks_for(options.n_ctx);
+  if (group.kind != GC_STATE_KV_RING) return all;
+  const uint32_t ring = gc_ring_blocks(group.window, options.chunk);
+  return ring < all ? ring : all;
+}
+
+uint64_t kv_pool_bytes(const gc_program& program, const KvOptions& options) {
+  uint64_t sum = 0;
+  for (uint32_t g = 0; g < program.n_groups; ++g) {
+    uint64_t bytes = program.groups[g].block_bytes[options.kv_type];
+    if (bytes == 0) return 0;
+    if (!checked_mul<uint64_t>(bytes, kv_table_blocks(program.groups[g], options), &bytes)) return UINT64_MAX;
+    if (!checked_mul<uint64_t>(bytes, options.n_seqs, &bytes)) return UINT64_MAX;
+    if (!checked_add<uint64_t>(sum, bytes, &sum)) return UINT64_MAX;
+  }
+  return sum;
+}
+
+Status KvCache::init(const gc_program& program, const KvOptions& options, Allocator allocator) {
+  reset();
+  if (options.kv_type >= GC_KV_TYPES || options.n_seqs == 0 || options.chunk == 0) return kErrArgument;
+  program_ = &program;
+  options_ = options;
+  allocator_ = allocator;
+  groups_ = Vec<Pool>(allocator);
+  pools_ = Vec<uint8_t*>(allocator);
+  seqs_ = Vec<Seq>(allocator);
+  tables_ = Vec<gc_seq>(allocator);
+  if (!groups_.resize(program.n_groups) || !pools_.resize(program.n_groups) ||
+      !seqs_.resize(options.n_seqs) || !tables_.resize(options.n_seqs))
+    return kErrMemory;
+  for (uint32_t g = 0; g < program.n_groups; ++g)
+    if (const Status s = init_group(g); s != kOk) return s;
+  return kOk;
+}
+
+Status KvCache::init_group(uint32_t g) {
+  const gc_group& group = program_->groups[g];
+  const uint64_t block = group.block_bytes[options_.kv_type];
+  if (block == 0) return kErrUnsupported;
+  Pool& pool = groups_[g];
+  pool.table = kv_table_blocks(group, options_);
+  uint32_t n = 0;
+  if (!checked_mul(pool.table, options_.n_seqs, &n) || !checked_mul<uint64_t>(block, n, &pool.bytes))
+    return kErrMemory;
+  if (!pool.free.resize(n) || !pool.uses.resize(n)) return kErrMemory;
+  if (pool.bytes != 0) {
+    pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, kPoolAlign));
+    if (pools_[g] == nullptr) return kErrMemory;
+  }
+  pool.n_blocks = n;
+  bytes_ += pool.bytes;
+  for (uint32_t i = 0; i < n; ++i) pool.free[i] = n - 1 - i;  // lowest first
+  for (uint32_t s = 0; s < options_.n_seqs; ++s) {
+    Vec<uint32_t>& blocks = seqs_[s].blocks[g];
+    if (!blocks.resize(pool.table)) return kErrMemory;
+    for (uint32_t& b : blocks) b = kNone;
+    tables_[s].tables[g] = {blocks.data(), pool.table, 0};
+  }
+  return kOk;
+}
+
+void KvCache::reset() {
+  for (uint32_t g = 0; g < pools_.size(); ++g)
+    if (pools_[g] != nullptr) allocator_.put(pools_[g], groups_[g].bytes, kPoolAlign);
+  pools_.reset();
+  groups_.reset();
+  seqs_.reset();
+  tables_.reset();
+  bytes_ = 0;
+}
+
+Status KvCache::take(uint32_t g, uint32_t* entry) {
+  Pool& pool = groups_[g];
+  if (pool.free.empty()) return kErrFull;
+  *entry = pool.free.back();
+  pool.free.pop();
+  pool.uses[*entry] = 1;
+  return kOk;
+}
+
+void KvCache::give(uint32_t g, uint32_t* entry) {
+  if (*entry == kNone) return;
+  Pool& pool = groups_[g];
+  if (--pool.uses[*entry] == 0 && !pool.free.push(*entry))
+    __builtin_unreachable();  // it had room for all blocks
+  *entry = kNone;
+}
+
+Status KvCache::grow(uint32_t s, uint32_t end) {
+  if (end > options_.n_ctx) return kErrFull;
+  Seq& seq = seqs_[s];
+  if (end <= seq.length) return kOk;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    const uint32_t table = groups_[g].table;
+    for (uint32_t b = seq.length / GC_KV_BLOCK; b < blocks_for(end); ++b)
+      if (uint32_t& entry = seq.blocks[g][b % table]; entry == kNone)
+        if (const Status status = take(g, &entry); status != kOk) return status;
+  }
+  seq.length = end;
+  if (seq.written < end) seq.written = end;
+  return kOk;
+}
+
+uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
+  Seq& seq = seqs_[s];
+  if (end >= seq.length) return seq.length;
+  for (uint32_t g = 0; g < groups_.size() && end != 0; ++g) {
+    const gc_group& group = program_->groups[g];
+    if (group.kind != GC_STATE_KV_RING) continue;
+    // The next position needs the window before it; the ring holds the last `table` blocks that were written.
+    const uint32_t from = end + 1 > group.window ? end + 1 - group.window : 0;
+    if (from / GC_KV_BLOCK + groups_[g].table < blocks_for(seq.written)) end = 0;
+  }
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    const bool ring = program_->groups[g].kind == GC_STATE_KV_RING;
+    const uint32_t keep = ring && end != 0 ? groups_[g].table : blocks_for(end);
+    for (uint32_t b = keep; b < groups_[g].table; ++b) give(g, &seq.blocks[g][b]);
+  }
+  seq.length = end;
+  if (end == 0) seq.written = 0;
+  return end;
+}
+
+}  // namespace gcrt

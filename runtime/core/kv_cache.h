@@ -1,0 +1,85 @@
+// Memory of the sequences' states: one pool a group, cut into blocks of GC_KV_BLOCK positions that hold all the
+// group's layers, and for each sequence a table that says where its blocks are. Blocks are counted, so that
+// sequences can share those of a common prefix.
+//
+// A full group's table grows with the sequence. A ring's table is fixed: it holds the window and the largest chunk
+// (gc_ring_blocks), and block b of the sequence replaces block b - n. A context that a ring would hold whole gets a
+// ring of that size, and never replaces anything.
+//
+// Pools are reserved when the cache is made; pages are touched as sequences grow into them.
+#pragma once
+
+#include <stdint.h>
+
+#include "runtime/abi/program.h"
+#include "runtime/base/span.h"
+#include "runtime/base/status.h"
+#include "runtime/base/vec.h"
+
+namespace gcrt {
+
+struct KvOptions {
+  uint32_t n_seqs = 1;
+  uint32_t n_ctx = 0;  // positions of a sequence
+  uint32_t chunk = 0;  // most rows of one sequence in a step
+  uint32_t kv_type = GC_KV_F16;
+};
+
+// Entries of a group's table for one sequence.
+uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options);
+// Bytes of all pools; 0 when a group has no kernels for the KV type.
+uint64_t kv_pool_bytes(const gc_program& program, const KvOptions& options);
+
+class KvCache {
+ public:
+  KvCache() = default;
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+  ~KvCache() { reset(); }
+
+  // GC_ERR_UNSUPPORTED when the program has no kernels for the type; kErrMemory.
+  Status init(const gc_program& program, const KvOptions& options, Allocator allocator);
+  void reset();
+
+  // Blocks for positions up to end - 1 of a sequence; kErrFull past the context.
+  Status grow(uint32_t seq, uint32_t end);
+  // Positions from `end` on are forgotten. A ring can go back only as far as its window is still whole: returns the
+  // position reached, `end` or 0.
+  uint32_t truncate(uint32_t seq, uint32_t end);
+  uint32_t length(uint32_t seq) const { return seqs_[seq].length; }
+
+  const gc_seq* seqs() const { return tables_.data(); }
+  uint8_t* const* pools() const { return pools_.data(); }
+  const KvOptions& options() const { return options_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  struct Pool {
+    uint64_t bytes = 0;
+    uint32_t n_blocks = 0, table = 0;  // in all; entries a sequence
+    Vec<uint32_t> free;
+    Vec<uint16_t> uses;  // by block
+  };
+  struct Seq {
+    uint32_t length = 0;
+    uint32_t written = 0;  // most positions there ever were since it was empty: what rings hold depends on it
+    Vec<uint32_t>
+        blocks[GC_MAX_GROUPS];  // by group: physical block of an entry, kNone where there is none yet
+  };
+  static constexpr uint32_t kNone = 0xffffffffu;
+
+  Status init_group(uint32_t group);
+  Status take(uint32_t group, uint32_t* entry);
+  void give(uint32_t group, uint32_t* entry);
+
+  const gc_program* program_ = nullptr;
+  KvOptions options_;
+  Allocator allocator_;
+  uint64_t bytes_ = 0;
+  Vec<Pool> groups_;
+  Vec<uint8_t*> pools_;
+  Vec<Seq> seqs_;
+  Vec<gc_seq> tables_;
+};
+
+}  // namespace gcrt

@@ -1,0 +1,55 @@
+// Finds the program and the weights of the file that this code is linked into. The weights are mapped by the kernel
+// at exec; nothing is opened or copied.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "runtime/abi/image.h"
+#include "runtime/base/format.h"
+#include "runtime/core/cpu_features.h"
+#include "runtime/core/session.h"
+
+namespace gcrt {
+namespace {
+
+// Whether the byte can be read. A page past the end of a truncated file is SIGBUS when touched, but an error when the
+// kernel reads it.
+bool readable(const unsigned char* byte) {
+  int fd[2];
+  if (pipe2(fd, O_CLOEXEC) != 0) return true;  // can't tell; the header's checksum still guards the rest
+  const bool ok = write(fd[1], byte, 1) == 1;
+  close(fd[0]);
+  close(fd[1]);
+  return ok;
+}
+
+}  // namespace
+
+Status open_model(Str isa, Model* model, Span<char> message) {
+  model->program = choose_program(gc_programs, gc_n_programs, isa, message);
+  if (model->program == nullptr) return kErrIsa;
+  if (gc_the_model.abi_version != GC_ABI_VERSION || gc_the_model.size != sizeof(gc_model)) {
+    format_to(message, "the model's description is of another version of the runtime");
+    return kErrImage;
+  }
+  model->facts = &gc_the_model;
+  if (gc_weights.location != GC_WEIGHTS_INSIDE) {
+    format_to(message, "this file holds no weights");
+    return kErrImage;
+  }
+  const gc_image_header* image = gc_image();
+  const unsigned char* end = reinterpret_cast<const unsigned char*>(image) + gc_weights.size;
+  if (!readable(reinterpret_cast<const unsigned char*>(image)) || !readable(end - 1)) {
+    format_to(message, "this file is cut off: its weights end early");
+    return kErrImage;
+  }
+  if (!gc_image_check_header(image, gc_weights.size) ||
+      image->header_checksum != gc_weights.header_checksum ||
+      image->size - image->header_size < model->program->weights_bytes) {
+    format_to(message, "the header of this file's weights is damaged");
+    return kErrImage;
+  }
+  model->weights = gc_image_data(image);
+  return kOk;
+}
+
+}  // namespace gcrt

@@ -1,0 +1,181 @@
+#include "runtime/core/session.h"
+
+#include <string.h>
+
+#include "runtime/base/format.h"
+
+namespace gcrt {
+namespace {
+
+// Ranges of positions that attention can give to workers apart, for few rows; see the kernels.
+uint32_t splits_cap(uint32_t n_ctx) { return GC_REDUNDANT_ROWS * (n_ctx / 512 + 2); }
+
+struct Run {
+  const gc_step* step;
+  gc_entry entry;
+  int32_t status;  // of worker 0; all workers return the same
+};
+
+void run_worker(void* context, uint32_t worker) {
+  Run* run = static_cast<Run*>(context);
+  const int32_t status = run->entry(run->step, worker);
+  if (worker == 0) run->status = status;
+}
+
+void meet(void* barrier, uint32_t) { static_cast<Barrier*>(barrier)->wait(); }
+
+}  // namespace
+
+SessionOptions with_defaults(const Model& model, SessionOptions options) {
+  if (options.n_ctx == 0) options.n_ctx = model.facts->n_ctx_train;
+  if (options.n_ctx > model.program->max_position) options.n_ctx = model.program->max_position;
+  if (options.workers == 0) options.workers = usable_cpus();
+  if (options.n_ubatch == 0) options.n_ubatch = 512;
+  if (options.n_ubatch > options.n_ctx) options.n_ubatch = options.n_ctx;
+  if (options.n_outputs > options.n_ubatch) options.n_outputs = options.n_ubatch;
+  if (options.n_outputs == 0) options.n_outputs = 1;
+  return options;
+}
+
+SessionMemory session_memory(const Model& model, const SessionOptions& given) {
+  const SessionOptions o = with_defaults(model, given);
+  SessionMemory m;
+  m.kv = kv_pool_bytes(*model.program, {o.n_seqs, o.n_ctx, o.n_ubatch, o.kv_type});
+  m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o.n_ctx));
+  return m;
+}
+
+Status Session::init(const Model& model, const SessionOptions& given, Allocator allocator,
+                     Span<char> message) {
+  if (given.n_ctx > model.program->max_position) {
+    format_to(message, "a context of ", given.n_ctx, " is more than the ", model.program->max_position,
+              " positions that this file was compiled for");
+    return kErrArgument;
+  }
+  model_ = model;
+  options_ = with_defaults(model, given);
+  allocator_ = allocator;
+  const SessionMemory need = session_memory(model, options_);
+  if (options_.kv_type >= GC_KV_TYPES ||
+      model.program->entries[GC_ENTRY_PREFILL][options_.kv_type] == nullptr) {
+    format_to(message, "this file has no kernels for that KV type");
+    return kErrUnsupported;
+  }
+  auto out_of_memory = [&] {
+    format_to(message, "not enough memory: a context of ", options_.n_ctx, " needs ", need.kv >> 20,
+              " MiB of KV and ", need.arena >> 20, " MiB of scratch");
+    return kErrMemory;
+  };
+  rows_ = Vec<gc_row>(allocator);
+  outputs_ = Vec<uint32_t>(allocator);
+  old_length_ = Vec<uint32_t>(allocator);
+  if (!rows_.resize(options_.n_ubatch) || !outputs_.resize(options_.n_outputs) ||
+      !old_length_.resize(options_.n_seqs))
+    return out_of_memory();
+  const KvOptions kv{options_.n_seqs, options_.n_ctx, options_.n_ubatch, options_.kv_type};
+  if (const Status s = kv_.init(*model.program, kv, allocator); s != kOk)
+    return s == kErrMemory ? out_of_memory() : s;
+  arena_bytes_ = need.arena;
+  arena_ = static_cast<uint8_t*>(allocator.get(arena_bytes_, 64));
+  if (arena_ == nullptr) return out_of_memory();
+  const Status s = pool_.start(options_.workers, allocator);
+  if (s != kOk) format_to(message, "can't start ", options_.workers, " threads");
+  return s;
+}
+
+Session::~Session() {
+  if (arena_ != nullptr) allocator_.put(arena_, arena_bytes_, 64);
+}
+
+// Rows, outputs and room in the cache for them.
+Status Session::fill_rows(Span<const Token> tokens, gc_step* step) {
+  const gc_program& program = *model_.program;
+  if (tokens.empty() || tokens.size() > options_.n_ubatch) return kErrArgument;
+  for (uint32_t i = 0; i < tokens.size(); ++i) {
+    const Token& t = tokens[i];
+    if (t.id < 0 || static_cast<uint32_t>(t.id) >= program.n_vocab || t.seq >= options_.n_seqs)
+      return kErrArgument;
+    if (t.role == GC_ROLE_PROMPT && step->n_prompt != i) return kErrArgument;
+    if (t.role == GC_ROLE_PROMPT) ++step->n_prompt;
+    const uint32_t pos = kv_.length(t.seq);
+    if (const Status s = kv_.grow(t.seq, pos + 1); s != kOk) return s;
+    rows_[i] = {t.id, static_cast<int32_t>(pos), t.seq, t.role, t.output, 0};
+    if (pos != old_length_[t.seq]) step->flags &= ~GC_STEP_ONE_ROW_EACH;
+    if (!t.output) continue;
+    if (step->n_outputs == options_.n_outputs) return kErrArgument;
+    outputs_[step->n_outputs++] = i;
+  }
+  return kOk;
+}
+
+Status Session::step(Span<const Token> tokens, gc_sink* sink) {
+  const gc_program& program = *model_.program;
+  gc_step step = {};
+  step.flags = GC_STEP_ONE_ROW_EACH;
+  for (uint32_t s = 0; s < options_.n_seqs; ++s) old_length_[s] = kv_.length(s);
+  Status status = fill_rows(tokens, &step);
+  if (status == kOk) {
+    step.rows = rows_.data();
+    step.outputs = outputs_.data();
+    step.seqs = kv_.seqs();
+    step.n_rows = static_cast<uint32_t>(tokens.size());
+    step.n_seqs = options_.n_seqs;
+    step.rows_cap = options_.n_ubatch;
+    step.outputs_cap = options_.n_outputs;
+    step.splits_cap = splits_cap(options_.n_ctx);
+    step.workers = pool_.workers();
+    step.layer_last = program.n_layer;
+    step.weights = model_.weights;
+    step.arena = arena_;
+    step.pools = kv_.pools();
+    step.sink = sink;
+    step.barrier = meet;
+    step.barrier_context = &pool_.barrier();
+    step.abort = &abort_;
+    step.see = see;
+    step.see_context = see_context;
+    memset(arena_, 0, program.arena.fixed);
+    const int kind = step.n_prompt == step.n_rows ? GC_ENTRY_PREFILL
+                     : step.n_prompt == 0         ? GC_ENTRY_DECODE
+                                                  : GC_ENTRY_MIXED;
+    Run run{&step, program.entries[kind][options_.kv_type], kOk};
+    if (run.entry == nullptr) {
+      status = kErrUnsupported;
+    } else {
+      pool_.run(run_worker, &run);
+      status = run.status;
+    }
+  }
+  if (status != kOk)
+    for (uint32_t s = 0; s < options_.n_seqs; ++s) kv_.truncate(s, old_length_[s]);
+  __atomic_store_n(&abort_, 0, __ATOMIC_RELAXED);
+  return status;
+}
+
+Status Session::prompt(uint32_t seq, Span<const int32_t> tokens, float* logits) {
+  gc_sink sink = {};
+  sink.kind = GC_SINK_LOGITS;
+  sink.logits = logits;
+  sink.stride = logits_stride();
+  Vec<Token> chunk(allocator_);
+  if (!chunk.reserve(options_.n_ubatch)) return kErrMemory;
+  for (size_t at = 0; at < tokens.size();) {
+    chunk.clear();
+    for (; at < tokens.size() && chunk.size() < options_.n_ubatch; ++at)
+      if (!chunk.push({tokens[at], seq, GC_ROLE_PROMPT, logits != nullptr && at + 1 == tokens.size()}))
+        return kErrMemory;
+    if (const Status s = step(chunk, &sink); s != kOk) return s;
+  }
+  return kOk;
+}
+
+Status Session::decode(uint32_t seq, int32_t token, float* logits) {
+  gc_sink sink = {};
+  sink.kind = GC_SINK_LOGITS;
+  sink.logits = logits;
+  sink.stride = logits_stride();
+  const Token t{token, seq, GC_ROLE_GENERATED, logits != nullptr};
+  return step(Span<const Token>(&t, 1), &sink);
+}
+
+}  // namespace gcrt

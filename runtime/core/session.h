@@ -1,0 +1,103 @@
+// A model and a session: sequences of tokens, and the steps that extend them.
+//
+// The model is what a linked file holds: a program for this CPU, the mapped weights, facts. It is shared and never
+// changes. A session owns what a conversation needs: workers, arena, KV cache. All memory is taken when it is made;
+// a step allocates nothing.
+#pragma once
+
+#include <stdint.h>
+
+#include "runtime/abi/program.h"
+#include "runtime/core/kv_cache.h"
+#include "runtime/core/threads.h"
+
+namespace gcrt {
+
+struct Model {
+  const gc_program* program = nullptr;
+  const gc_model* facts = nullptr;
+  const uint8_t* weights = nullptr;  // base that the program's offsets count from
+};
+
+// The model of this file, for this CPU (or for the ISA of that name). `message` says what is wrong: kErrIsa,
+// kErrImage (weights cut off or damaged), kErrUnsupported.
+Status open_model(Str isa, Model* model, Span<char> message);
+
+struct SessionOptions {
+  uint32_t n_ctx = 0;  // positions of a sequence; 0: the model's own
+  uint32_t n_seqs = 1;
+  uint32_t n_ubatch = 512;  // most rows of a step
+  uint32_t n_outputs = 1;   // most outputs of a step
+  uint32_t kv_type = GC_KV_F16;
+  uint32_t workers = 0;  // 0: usable_cpus()
+};
+
+// What a session takes, before it is made.
+struct SessionMemory {
+  uint64_t kv = 0, arena = 0;
+};
+SessionMemory session_memory(const Model& model, const SessionOptions& options);
+
+struct Token {
+  int32_t id = 0;
+  uint32_t seq = 0;
+  uint8_t role = GC_ROLE_PROMPT;
+  bool output = false;
+};
+
+class Session {
+ public:
+  // GC_ERR_UNSUPPORTED: no kernels for the KV type; kErrArgument: a size out of range, `message` says which.
+  Status init(const Model& model, const SessionOptions& options, Allocator allocator, Span<char> message);
+
+  // Appends tokens to their sequences. `sink` gets the outputs, in order of the tokens; tokens of one sequence stand
+  // in order. At most n_ubatch tokens and n_outputs outputs; prompt tokens before generated ones.
+  // On an error the sequences keep the length they had.
+  Status step(Span<const Token> tokens, gc_sink* sink);
+  // A prompt of any length in chunks. Logits of the last token into `logits` (f32[logits_stride()]), or nowhere if null.
+  Status prompt(uint32_t seq, Span<const int32_t> tokens, float* logits);
+  // One generated token.
+  Status decode(uint32_t seq, int32_t token, float* logits);
+
+  // Floats from one output's logits to the next: n_vocab to whole panels.
+  uint32_t logits_stride() const { return logits_stride_of(*model_.program); }
+  static uint32_t logits_stride_of(const gc_program& program) { return (program.n_vocab + 15) / 16 * 16; }
+
+  void abort() {
+    __atomic_store_n(&abort_, 1, __ATOMIC_RELAXED);
+  }  // from any thread; the next step ends early
+  KvCache& kv() { return kv_; }
+  WorkerPool& pool() { return pool_; }
+  const Model& model() const { return model_; }
+  const SessionOptions& options() const { return options_; }  // with defaults filled in
+  SessionMemory memory() const { return {kv_.bytes(), arena_bytes_}; }
+
+  Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
+
+  // Debug values of the next steps, or null.
+  void (*see)(void* context, uint32_t worker, uint32_t value, const void* data, uint64_t stride) = nullptr;
+  void* see_context = nullptr;
+
+ private:
+  Status fill_rows(Span<const Token> tokens, gc_step* step);
+
+  Model model_;
+  SessionOptions options_;
+  Allocator allocator_;
+  WorkerPool pool_;
+  KvCache kv_;
+  uint8_t* arena_ = nullptr;
+  uint64_t arena_bytes_ = 0;
+  Vec<gc_row> rows_;
+  Vec<uint32_t> outputs_;
+  Vec<uint32_t> old_length_;
+  uint32_t abort_ = 0;
+};
+
+// Fills zeros of the options: the model's context, all usable CPUs; rows no more than the context.
+SessionOptions with_defaults(const Model& model, SessionOptions options);
+
+}  // namespace gcrt
