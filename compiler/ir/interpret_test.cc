@@ -1,0 +1,179 @@
+// The interpreter against values worked out by hand, and against itself: a prompt in one run, in chunks and token by
+// token must agree, past the window and with other sequences in the same run.
+#include "compiler/ir/interpret.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "compiler/base/error.h"
+#include "compiler/ir/builder.h"
+#include "compiler/ir/parse.h"
+#include "compiler/ir/random_weights.h"
+
+namespace gc::ir {
+namespace {
+
+// Runs `body` over tokens 0, 1, ... of a table whose row t is t, t + 1, t + 2, ...; other weights count from 1.
+std::vector<float> eval(const std::string& body, int64_t columns, int tokens, const std::string& states = "",
+                        const std::string& type = "T") {
+  std::string n = std::to_string(columns);
+  Graph g = parse("graph @g(rows: row[T]" + states +
+                  ") {\n %x = embed(rows.token, table = weight \"e\": f32[100, " + n + "])\n" + body + "\n}");
+  g.outputs.push_back(g.ops.back().results.back());
+  auto read = [](const Weight& w, int64_t row, float* out) {
+    for (int64_t i = 0; i < w.shape.back(); i++)
+      out[i] = w.name == "e" ? float(row + i) : float(1 + row * w.shape.back() + i);
+  };
+  std::vector<Row> rows;
+  for (int t = 0; t < tokens; t++) rows.push_back({t, t, 0, t % 2 == 1});
+  return Interpreter(g, read).run(rows)[0].data;
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, float by = 1e-5f) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); i++) EXPECT_NEAR(a[i], b[i], by) << i;
+}
+
+TEST(Interpret, PlainOps) {
+  expect_near(eval("", 2, 2), {0, 1, 1, 2});
+  expect_near(eval("%y = rms_norm(%x, weight = weight \"w\": f32[2]) {eps = 0.5}", 2, 1), {0, 2});
+  expect_near(eval("%y = layer_norm(%x, bias = weight \"b\": f32[2]) {eps = 0}", 2, 1), {0, 3});
+  expect_near(eval("%y = matmul(%x, rows = [weight \"a\": f32[3, 2] rows[1:3], weight \"b\": f32[1, 2]], "
+                   "bias = [none, "
+                   "weight \"c\": f32[1]])",
+                   2, 2),
+              {4, 6, 3, 11, 17, 6});
+  expect_near(eval("%y = slice(%x) {begin = 1, size = 2}", 4, 2), {1, 2, 2, 3});
+  expect_near(eval("%y = scale(%x) {by = -2}", 2, 1), {0, -2});
+  expect_near(eval("%y = mul(%x, %x)\n%z = add(%y, %x)", 2, 2), {0, 2, 2, 6});
+  expect_near(eval("%y = softcap(%x) {cap = 2}", 2, 1), {0, 2 * std::tanh(0.5f)});
+  expect_near(eval("%y = concat(%x, %x)", 2, 1), {0, 1, 0, 1});
+  expect_near(eval("%y = select(%x, rows.output)", 2, 3), {1, 2});
+  expect_near(eval("%y = act(%x) {fn = silu}", 2, 1), {0, 0.7310586f});
+  expect_near(eval("%y = act(%x) {fn = gelu_tanh}", 2, 1), {0, 0.8411920f});
+  expect_near(eval("%y = act(%x) {fn = gelu_erf}", 2, 1), {0, 0.8413447f});
+  expect_near(eval("%y = act(%x) {fn = relu2}", 2, 2), {0, 1, 1, 4});
+}
+
+TEST(Interpret, Rope) {
+  // Token 1 at position 1: the head (1, 2, 3, 4), angles 1 and 0.01 at base 10000.
+  auto neox = eval(
+      "%h = heads(%x) {heads = 1}\n%y = rope(%h, rows.position) {rope_base = 10000, rope_scale = 1, "
+      "rope_dims = 4, rope_neox = true}",
+      4, 2);
+  float c = std::cos(1.0f), s = std::sin(1.0f), c2 = std::cos(0.01f), s2 = std::sin(0.01f);
+  expect_near(neox, {0, 1, 2, 3, 1 * c - 3 * s, 2 * c2 - 4 * s2, 1 * s + 3 * c, 2 * s2 + 4 * c2});
+  auto norm = eval(
+      "%h = heads(%x) {heads = 1}\n%y = rope(%h, rows.position) {rope_base = 10000, rope_scale = 0.5, "
+      "rope_dims = 2, rope_neox = false}",
+      4, 2);
+  float ch = std::cos(0.5f), sh = std::sin(0.5f);
+  expect_near(norm, {0, 1, 2, 3, 1 * ch - 2 * sh, 1 * sh + 2 * ch, 3, 4});
+}
+
+TEST(Interpret, TablesTurnLikeAngles) {
+  auto graph = [](const std::string& tables) {
+    return "%h = heads(%x) {heads = 2}\n%y = rope(%h, rows.position" + tables +
+           ") {rope_base = 10000, rope_scale = 0.125, rope_dims = 4, rope_neox = true}";
+  };
+  std::string r = " = ", p = "(base = 10000, scale = 0.125, dims = 4, fine = 4)";
+  auto plain = eval(graph(""), 8, 30);
+  auto tables = eval(graph(", rope_fine = weight \"f\": f32[4, 2, 2] = rope_fine" + p +
+                           ", rope_coarse = weight \"c\": f32[8, 2, 2] = rope_coarse" + p),
+                     8, 30);
+  expect_near(plain, tables, 1e-4f);
+}
+
+TEST(Interpret, Attention) {
+  // One key dimension, equal scores (q = 0 at token 0): a plain mean of the values in the window.
+  std::string body =
+      "%z = scale(%x) {by = 0}\n%q = heads(%z) {heads = 2}\n%k1 = slice(%x) {begin = 0, size = 1}\n"
+      "%k = heads(%k1) {heads = 1}\n%y = attention(%q, %k, %k, kv, rows";
+  expect_near(eval(body + ") {scale = 1, window = 0}", 2, 3, ", kv: kv_full[heads 1, dim 1]"),
+              {0, 0, 0.5f, 0.5f, 1, 1});
+  expect_near(eval(body + ") {scale = 1, window = 2}", 2, 3, ", kv: kv_ring[window 2, heads 1, dim 1]"),
+              {0, 0, 0.5f, 0.5f, 1.5f, 1.5f});
+  // Sinks of 1 and 2 take exp(sink) of the sum.
+  float e1 = std::exp(1.0f), e2 = std::exp(2.0f);
+  expect_near(eval(body + ", sinks = weight \"s\": f32[2]) {scale = 1, window = 0}", 2, 2,
+                   ", kv: kv_full[heads 1, dim 1]"),
+              {0, 0, 1 / (2 + e1), 1 / (2 + e2)});
+}
+
+TEST(Interpret, QuantizeKeepsSixteenBits) {
+  auto x = eval("", 64, 3), q = eval("%y = quantize(%x)", 64, 3);
+  float worst = 0;
+  for (size_t i = 0; i < x.size(); i++) worst = std::max(worst, std::fabs(x[i] - q[i]));
+  EXPECT_GT(worst, 0);
+  EXPECT_LT(worst, 66.0f / 32512);
+}
+
+Graph model() {
+  Builder b("test.step");
+  const int64_t n = 64, heads = 4, kv = 2, d = 16, ff = 96, vocab = 50;
+  auto w = [&](std::string name, int64_t rows, int64_t cols) {
+    return b.weight(name, Format::F32, {rows, cols});
+  };
+  auto v = [&](std::string name, int64_t size) { return b.weight(name, Format::F32, {size}); };
+  ValueId x = b.scale(b.embed(w("token_embd", vocab, n), "embd"), 8, "x0");
+  for (int i = 0; i < 3; i++) {
+    std::string p = "blk." + std::to_string(i) + ".";
+    int64_t window = i == 1 ? 0 : 5;
+    b.begin_layer(x);
+    StateId s = b.state({.name = "kv" + std::to_string(i),
+                         .kind = window ? State::Kind::KvRing : State::Kind::KvFull,
+                         .window = window,
+                         .heads = kv,
+                         .k_dim = d,
+                         .v_dim = d});
+    ValueId h = b.rms_norm(x, v(p + "attn_norm", n), 1e-6, p + "attn_norm");
+    RopeArgs rope{.base = 10000, .dims = d};
+    ValueId q = b.heads(b.matmul(h, w(p + "attn_q", heads * d, n), p + "q0"), heads, p + "q1");
+    ValueId k = b.heads(b.matmul(h, w(p + "attn_k", kv * d, n), p + "k0"), kv, p + "k1");
+    ValueId u = b.heads(b.matmul(h, w(p + "attn_v", kv * d, n), p + "v0"), kv, p + "v");
+    ValueId a = b.attention(b.rope(q, rope, p + "q"), b.rope(k, rope, p + "k"), u, s,
+                            {.scale = 0.25, .window = window}, p + "attn");
+    x = b.add(x, b.matmul(b.merge_heads(a, p + "attn_out"), w(p + "attn_output", n, heads * d), p + "o"),
+              p + "r");
+    h = b.rms_norm(x, v(p + "ffn_norm", n), 1e-6, p + "ffn_norm");
+    ValueId g = b.act(b.matmul(h, w(p + "gate", ff, n), p + "g0"), Fn::silu, p + "g");
+    ValueId f = b.mul(g, b.matmul(h, w(p + "up", ff, n), p + "u"), p + "gu");
+    x = b.add(x, b.matmul(f, w(p + "down", n, ff), p + "d"), p + "out");
+  }
+  b.end_layers(x);
+  ValueId out = b.select(b.rms_norm(x, v("output_norm", n), 1e-6, "norm"), "asked");
+  b.output(b.matmul(out, w("token_embd", vocab, n), "logits"));
+  return b.take();
+}
+
+TEST(Interpret, ChunksAndDecodeAgreeWithOneRun) {
+  Graph g = model();
+  std::vector<Row> rows;
+  for (int t = 0; t < 20; t++) rows.push_back({(t * 7) % 50, t});
+  auto whole = Interpreter(g, random_weights(3)).run(rows)[0];
+  for (size_t chunk : {1, 3, 7}) {
+    Interpreter in(g, random_weights(3), /*cache_bytes=*/chunk == 3 ? 0 : 1 << 20);
+    std::vector<float> got;
+    for (size_t i = 0; i < rows.size(); i += chunk) {
+      // Another sequence in the same run must change nothing.
+      std::vector<Row> step(rows.begin() + i, rows.begin() + std::min(i + chunk, rows.size()));
+      step.insert(step.begin(), Row{int32_t(i), int64_t(i / chunk), 9, false});
+      auto out = in.run(step)[0];
+      got.insert(got.end(), out.data.begin(), out.data.end());
+    }
+    expect_near(got, whole.data, 1e-4f);
+  }
+}
+
+TEST(Interpret, RefusesWhatHasNoMeaning) {
+  Graph g = model();
+  Interpreter in(g, random_weights(3));
+  std::vector<Row> gap = {{1, 0}, {2, 2}}, token = {{50, 0}};
+  EXPECT_THROW(in.run(gap), UserError);
+  EXPECT_THROW(in.run(token), UserError);
+}
+
+}  // namespace
+}  // namespace gc::ir
