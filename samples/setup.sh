@@ -21,6 +21,7 @@ die() { echo "setup: error: $*" >&2; exit 1; }
 # name=version. Debian keeps one version of a package at a time and replaces it with security updates: where the
 # pinned one is gone, its successor is installed and named.
 readonly debian_build=(
+  git=1:2.39.5-0+deb12u3
   bazel-bootstrap=4.2.3+ds-9
   bazel-platforms=0.0.2-2
   bazel-rules-java=4.0.0-2
@@ -70,7 +71,7 @@ install_debian() {
       wanted+=("$name")
     fi
   done
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" \
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${wanted[@]}" \
     </dev/null >/dev/null || die "apt-get could not install ${missing[*]%%=*}"
 }
 
