@@ -1,0 +1,110 @@
+// Tiny models for tests, a few KB each: every key and tensor that the architecture wants, f32 weights from a counter.
+// A test then changes what it is about: `.u32("gemma3.attention.head_count", 0)`, `.drop_tensor(...)`.
+//
+//   TinyModel m{.architecture = "gemma3", .n_layer = 7};
+//   GgufWriter w = tiny_model(m);
+//   w.write(path);
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/gguf_writer.h"
+
+namespace gc::testing {
+
+struct TinyModel {
+  std::string architecture = "gemma3";  // gemma, gemma2, gemma3, llama
+  uint32_t n_layer = 2, n_embd = 32, n_head = 2, n_head_kv = 1, head_dim = 16, n_ff = 48, n_vocab = 40;
+  uint32_t window = 8;      // of gemma2 and gemma3; 0: the key is left out
+  bool tied = true;         // no output.weight
+  bool biases = false;      // of every matrix of a layer
+  bool fused_qkv = false;   // attn_qkv in place of attn_q, attn_k, attn_v
+  bool rope_freqs = false;  // divisors 1, 2, 3, ...
+  bool tokens = true;       // a list of n_vocab tokens, and tokenizer "none"
+  uint64_t seed = 1;
+};
+
+// Writes the tensors of a TinyModel: weights of sensible size, the same for the same name and seed.
+class TinyTensors {
+ public:
+  TinyTensors(GgufWriter& writer, uint64_t seed) : writer_(writer), seed_(seed) {}
+
+  void matrix(const std::string& name, uint64_t rows, uint64_t cols) {
+    writer_.tensor_f32(name, {cols, rows}, values(name, rows * cols, 0, 1.6f / std::sqrt(float(cols))));
+  }
+  void norm(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 1, 0.25f)); }
+  void bias(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 0, 0.2f)); }
+
+  std::vector<float> values(const std::string& name, uint64_t n, float centre, float spread) const {
+    uint64_t key = seed_ * 0x9E3779B97F4A7C15ull;
+    for (char c : name) key = (key ^ uint8_t(c)) * 0x100000001B3ull;  // FNV-1a
+    std::vector<float> v(n);
+    for (uint64_t i = 0; i < n; ++i) v[i] = centre + spread * test_value(key + i);
+    return v;
+  }
+
+ private:
+  GgufWriter& writer_;
+  uint64_t seed_;
+};
+
+inline void tiny_keys(GgufWriter& w, const TinyModel& m) {
+  const std::string a = m.architecture + ".";
+  w.str("general.name", "tiny").u32(a + "context_length", 256).u32(a + "embedding_length", m.n_embd);
+  w.u32(a + "block_count", m.n_layer).u32(a + "feed_forward_length", m.n_ff);
+  w.u32(a + "attention.head_count", m.n_head).u32(a + "attention.head_count_kv", m.n_head_kv);
+  w.u32(a + "attention.key_length", m.head_dim).u32(a + "attention.value_length", m.head_dim);
+  w.f32(a + "attention.layer_norm_rms_epsilon", 1e-6f);
+  if (m.architecture == "gemma3") w.f32(a + "rope.freq_base", 1e6f);
+  if (m.window > 0 && (m.architecture == "gemma3" || m.architecture == "gemma2")) {
+    w.u32(a + "attention.sliding_window", m.window);
+  }
+  w.str("tokenizer.ggml.model", "none");
+  if (!m.tokens) return;
+  std::vector<std::string> tokens;
+  for (uint32_t i = 0; i < m.n_vocab; ++i) tokens.push_back("t" + std::to_string(i));
+  w.array("tokenizer.ggml.tokens", GgufWriter::kString, tokens);
+}
+
+inline void tiny_layer(TinyTensors& t, const TinyModel& m, const std::string& blk) {
+  const bool gemma3 = m.architecture == "gemma3", sandwich = gemma3 || m.architecture == "gemma2";
+  const uint64_t d = m.n_embd, q = uint64_t{m.n_head} * m.head_dim, kv = uint64_t{m.n_head_kv} * m.head_dim;
+  t.norm(blk + "attn_norm.weight", d);
+  const auto linear = [&](const std::string& name, uint64_t rows, uint64_t cols) {
+    t.matrix(blk + name + ".weight", rows, cols);
+    if (m.biases) t.bias(blk + name + ".bias", rows);
+  };
+  if (m.fused_qkv) {
+    linear("attn_qkv", q + 2 * kv, d);
+  } else {
+    linear("attn_q", q, d), linear("attn_k", kv, d), linear("attn_v", kv, d);
+  }
+  if (gemma3) t.norm(blk + "attn_q_norm.weight", m.head_dim), t.norm(blk + "attn_k_norm.weight", m.head_dim);
+  linear("attn_output", d, q);
+  if (sandwich) t.norm(blk + "post_attention_norm.weight", d);
+  t.norm(blk + "ffn_norm.weight", d);
+  linear("ffn_gate", m.n_ff, d), linear("ffn_up", m.n_ff, d), linear("ffn_down", d, m.n_ff);
+  if (sandwich) t.norm(blk + "post_ffw_norm.weight", d);
+}
+
+inline GgufWriter tiny_model(const TinyModel& m) {
+  GgufWriter w(m.architecture);
+  tiny_keys(w, m);
+  TinyTensors t(w, m.seed);
+  t.matrix("token_embd.weight", m.n_vocab, m.n_embd);
+  for (uint32_t i = 0; i < m.n_layer; ++i) tiny_layer(t, m, "blk." + std::to_string(i) + ".");
+  t.norm("output_norm.weight", m.n_embd);
+  if (!m.tied) t.matrix("output.weight", m.n_vocab, m.n_embd);
+  if (m.rope_freqs) {
+    std::vector<float> divisors;
+    for (uint32_t i = 0; i < m.head_dim / 2; ++i) divisors.push_back(float(i + 1));
+    w.tensor_f32("rope_freqs.weight", {m.head_dim / 2}, divisors);
+  }
+  return w;
+}
+
+}  // namespace gc::testing
