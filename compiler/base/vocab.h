@@ -59,6 +59,10 @@ struct Vocab {
   std::optional<bool> add_sep;
   std::optional<bool> add_space_prefix;
   std::optional<bool> remove_extra_whitespaces;
+  std::optional<bool> lowercase;      // normalisation of "bert"
+  std::optional<bool> strip_accents;  // the same
+
+  std::vector<std::int32_t> suppress;  // ids never to be sampled, each within [0, n_vocab)
 
   std::span<const std::uint8_t> precompiled_charsmap;  // SentencePiece's normalisation, empty when absent
 

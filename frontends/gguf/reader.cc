@@ -8,6 +8,7 @@
 
 #include "compiler/base/checked.h"
 #include "compiler/base/error.h"
+#include "frontends/gguf/keys.h"
 #include "frontends/gguf/value_size.h"
 
 namespace gc::gguf {
@@ -227,7 +228,7 @@ void read_metadata(Cursor& cursor, std::uint64_t count, Shard& shard) {
 }
 
 std::uint64_t alignment_of(const Shard& shard) {
-  static constexpr std::string_view kKey = "general.alignment";
+  static constexpr std::string_view kKey = keys::kAlignment;
   const Value* value = shard.find(kKey);
   if (value == nullptr) return 32;
   if (value->type() != ValueType::kU32)
@@ -406,13 +407,13 @@ std::optional<std::uint64_t> split_number(const Shard& shard, std::string_view k
 
 // Number of parts that the shard says the model has.
 std::uint64_t split_count(const Shard& shard) {
-  return std::max<std::uint64_t>(1, split_number(shard, "split.count").value_or(1));
+  return std::max<std::uint64_t>(1, split_number(shard, keys::kSplitCount).value_or(1));
 }
 
 // The shard is the part that its name says.
 void check_part(const Shard& shard, std::uint32_t number, std::uint32_t count) {
   const std::uint64_t says_count = split_count(shard);
-  const std::uint64_t says_number = split_number(shard, "split.no").value_or(0) + 1;
+  const std::uint64_t says_number = split_number(shard, keys::kSplitNumber).value_or(0) + 1;
   if (says_count != count) {
     throw_user("key 'split.count': ", says_count, "; expected ", count, ", as in the names of the parts");
   }
@@ -423,7 +424,7 @@ void check_part(const Shard& shard, std::uint32_t number, std::uint32_t count) {
 }
 
 void check_total(const Shard& shard, std::uint64_t total) {
-  const std::optional<std::uint64_t> says = split_number(shard, "split.tensors.count");
+  const std::optional<std::uint64_t> says = split_number(shard, keys::kSplitTensors);
   if (says && *says != total)
     throw_user("key 'split.tensors.count': ", *says, "; the parts have ", total, " tensors");
 }
@@ -452,7 +453,7 @@ class Parser {
 
  private:
   static SplitName require_split_name(const std::string& path, const Shard& shard, std::uint64_t count) {
-    const std::uint64_t number = split_number(shard, "split.no").value_or(0) + 1;
+    const std::uint64_t number = split_number(shard, keys::kSplitNumber).value_or(0) + 1;
     std::optional<SplitName> name = split_name(path);
     if (name && name->number >= 1 && name->number <= name->count && name->count == count) return *name;
     char tail[64];
@@ -489,8 +490,8 @@ class Parser {
   // Only what check_total asks for: other parts' metadata is not kept.
   static Shard head_of(const Shard& shard) {
     Shard head;
-    if (const Value* total = shard.find("split.tensors.count")) {
-      head.metadata = {{"split.tensors.count", *total}};
+    if (const Value* total = shard.find(keys::kSplitTensors)) {
+      head.metadata = {{keys::kSplitTensors, *total}};
       head.key_order = {0};
     }
     return head;
