@@ -1,0 +1,20 @@
+#include "frontends/gguf/arch/read_rows.h"
+
+#include "compiler/base/error.h"
+#include "compiler/quant/reference.h"
+
+namespace gc::gguf {
+
+ir::ReadRow read_rows(const File& file) {
+  return [&file](const ir::Weight& weight, std::int64_t row, float* out) {
+    GC_CHECK(weight.source == ir::Weight::Source::Tensor, "weight ", weight.name,
+             " is no tensor of the file");
+    const Tensor& tensor = file.tensor(weight.name);
+    const std::int64_t cols = weight.shape.back();
+    GC_CHECK(tensor.format == weight.format && tensor.ne[0] == cols && row >= 0 && row < tensor.n_rows(),
+             "row ", row, " of weight ", weight.name);
+    dequantize_row(weight.format, tensor.data.data() + row * row_bytes(weight.format, cols), out, cols);
+  };
+}
+
+}  // namespace gc::gguf
