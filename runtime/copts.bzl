@@ -6,7 +6,5 @@ RUNTIME_COPTS = [
     "-fno-threadsafe-statics",
     "-fvisibility=hidden",
     "-fno-math-errno",
-    "-Wall",
-    "-Wextra",
     "-Werror=return-type",
 ]

@@ -1,15 +1,18 @@
 // Containers and helpers of the runtime, against plain expectations and std twins.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "runtime/base/allocator.h"
 #include "runtime/base/checked.h"
 #include "runtime/base/format.h"
 #include "runtime/base/int_map.h"
+#include "runtime/base/sort.h"
 #include "runtime/base/span.h"
 #include "runtime/base/vec.h"
 
@@ -123,6 +126,38 @@ TEST(IntMap, AgreesWithStdMap) {
     EXPECT_EQ(*map.find(k), v);
   }
   EXPECT_EQ(map.find(1000), nullptr);
+}
+
+// Random, constant, ordered and few-valued inputs of many lengths.
+std::vector<int> sample(int kind, size_t n, std::mt19937& rng) {
+  std::vector<int> v(n);
+  for (size_t i = 0; i < n; ++i) {
+    int x = static_cast<int>(i);
+    v[i] = kind == 0 ? static_cast<int>(rng()) : kind == 1 ? 7 : kind == 2 ? x : kind == 3 ? -x : x % 3;
+  }
+  return v;
+}
+
+TEST(Sort, SortsSelectsAndHeaps) {
+  std::mt19937 rng(2);
+  auto less = [](int a, int b) { return a < b; };
+  for (int kind = 0; kind < 5; ++kind)
+    for (size_t n : {0, 1, 2, 3, 24, 25, 26, 100, 1000, 4097}) {
+      std::vector<int> v = sample(kind, n, rng), want = v, heap = v;
+      std::sort(want.begin(), want.end());
+      std::vector<int> sorted = v;
+      sort(sorted.data(), n, less);
+      EXPECT_EQ(sorted, want);
+      detail::heap_sort(heap.data(), n, less);
+      EXPECT_EQ(heap, want);
+      for (size_t k : {size_t{0}, size_t{1}, n / 3, n ? n - 1 : 0, n}) {
+        if (k > n) continue;
+        std::vector<int> part = v;
+        select(part.data(), n, k, less);
+        std::sort(part.begin(), part.begin() + static_cast<long>(k));
+        EXPECT_TRUE(std::equal(part.begin(), part.begin() + static_cast<long>(k), want.begin()));
+      }
+    }
 }
 
 TEST(Writer, Numbers) {
