@@ -1,4 +1,4 @@
-// Tiny models for tests, a few KB each: every key and tensor that the architecture wants, f32 weights from a counter.
+// Tiny models for tests, a few KB each: every key and tensor that the architecture wants, weights from a counter.
 // A test then changes what it is about: `.u32("gemma3.attention.head_count", 0)`, `.drop_tensor(...)`.
 //
 //   TinyModel m{.architecture = "gemma3", .n_layer = 7};
@@ -12,20 +12,30 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/quant/formats.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/random_tensor.h"
 
 namespace gc::testing {
 
 struct TinyModel {
   std::string architecture = "gemma3";  // gemma, gemma2, gemma3, llama
   uint32_t n_layer = 2, n_embd = 32, n_head = 2, n_head_kv = 1, head_dim = 16, n_ff = 48, n_vocab = 40;
-  uint32_t window = 8;      // of gemma2 and gemma3; 0: the key is left out
-  bool tied = true;         // no output.weight
-  bool biases = false;      // of every matrix of a layer
-  bool fused_qkv = false;   // attn_qkv in place of attn_q, attn_k, attn_v
-  bool rope_freqs = false;  // divisors 1, 2, 3, ...
-  bool tokens = true;       // a list of n_vocab tokens, and tokenizer "none"
+  uint32_t window = 8;          // of gemma2 and gemma3; 0: the key is left out
+  bool tied = true;             // no output.weight
+  bool biases = false;          // of every matrix of a layer
+  bool fused_qkv = false;       // attn_qkv in place of attn_q, attn_k, attn_v
+  bool rope_freqs = false;      // divisors 1, 2, 3, ...
+  bool tokens = true;           // a list of n_vocab tokens, and tokenizer "none"
+  Format format = Format::F32;  // of the matrices, where their rows are whole blocks of it, else Q8_0 or F32
   uint64_t seed = 1;
+
+  Format format_of(uint64_t cols) const {
+    for (Format f : {format, Format::Q8_0}) {
+      if (format != Format::F32 && is_whole_blocks(f, int64_t(cols))) return f;
+    }
+    return Format::F32;
+  }
 };
 
 // Writes the tensors of a TinyModel: weights of sensible size, the same for the same name and seed.
@@ -33,21 +43,28 @@ class TinyTensors {
  public:
   TinyTensors(GgufWriter& writer, uint64_t seed) : writer_(writer), seed_(seed) {}
 
-  void matrix(const std::string& name, uint64_t rows, uint64_t cols) {
-    writer_.tensor_f32(name, {cols, rows}, values(name, rows * cols, 0, 1.6f / std::sqrt(float(cols))));
+  void matrix(const std::string& name, uint64_t rows, uint64_t cols, Format format = Format::F32) {
+    const auto bytes =
+        random_tensor(format, int64_t(rows), int64_t(cols), 1.6f / std::sqrt(float(cols)), key(name));
+    writer_.tensor(name, {cols, rows}, info(format).gguf_id, bytes);
   }
   void norm(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 1, 0.25f)); }
   void bias(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 0, 0.2f)); }
 
   std::vector<float> values(const std::string& name, uint64_t n, float centre, float spread) const {
-    uint64_t key = seed_ * 0x9E3779B97F4A7C15ull;
-    for (char c : name) key = (key ^ uint8_t(c)) * 0x100000001B3ull;  // FNV-1a
+    const uint64_t first = key(name);
     std::vector<float> v(n);
-    for (uint64_t i = 0; i < n; ++i) v[i] = centre + spread * test_value(key + i);
+    for (uint64_t i = 0; i < n; ++i) v[i] = centre + spread * test_value(first + i);
     return v;
   }
 
  private:
+  uint64_t key(const std::string& name) const {
+    uint64_t key = seed_ * 0x9E3779B97F4A7C15ull;
+    for (char c : name) key = (key ^ uint8_t(c)) * 0x100000001B3ull;  // FNV-1a
+    return key;
+  }
+
   GgufWriter& writer_;
   uint64_t seed_;
 };
@@ -75,7 +92,7 @@ inline void tiny_layer(TinyTensors& t, const TinyModel& m, const std::string& bl
   const uint64_t d = m.n_embd, q = uint64_t{m.n_head} * m.head_dim, kv = uint64_t{m.n_head_kv} * m.head_dim;
   t.norm(blk + "attn_norm.weight", d);
   const auto linear = [&](const std::string& name, uint64_t rows, uint64_t cols) {
-    t.matrix(blk + name + ".weight", rows, cols);
+    t.matrix(blk + name + ".weight", rows, cols, m.format_of(cols));
     if (m.biases) t.bias(blk + name + ".bias", rows);
   };
   if (m.fused_qkv) {
@@ -95,10 +112,10 @@ inline GgufWriter tiny_model(const TinyModel& m) {
   GgufWriter w(m.architecture);
   tiny_keys(w, m);
   TinyTensors t(w, m.seed);
-  t.matrix("token_embd.weight", m.n_vocab, m.n_embd);
+  t.matrix("token_embd.weight", m.n_vocab, m.n_embd, m.format_of(m.n_embd));
   for (uint32_t i = 0; i < m.n_layer; ++i) tiny_layer(t, m, "blk." + std::to_string(i) + ".");
   t.norm("output_norm.weight", m.n_embd);
-  if (!m.tied) t.matrix("output.weight", m.n_vocab, m.n_embd);
+  if (!m.tied) t.matrix("output.weight", m.n_vocab, m.n_embd, m.format_of(m.n_embd));
   if (m.rope_freqs) {
     std::vector<float> divisors;
     for (uint32_t i = 0; i < m.head_dim / 2; ++i) divisors.push_back(float(i + 1));
