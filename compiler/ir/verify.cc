@@ -136,7 +136,7 @@ class Verifier {
       bool opens =
           v.def >= begin[i] && v.def < end && def.kind == OpKind::residual_norm && def.results[0] == input[i];
       GC_CHECK(v.def < begin[i] || opens, "%", v.name, ", the input of layer ", i,
-               ", is neither made before it nor by a residual_norm in it");
+               ", is neither made before it nor by the residual sum in it");
     }
   }
 

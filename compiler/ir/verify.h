@@ -10,8 +10,8 @@
 //     (RoPE) are f32 and have the shape of their parameters.
 //  6. Every state is appended to by one op alone (two would append twice), and has sizes that its kind needs.
 //  7. layer_begin and layer_input are both empty or have n_layer + 1 entries; layer_begin does not decrease.
-//  8. layer_input[i] is [T, n] or, of the head, [R, n]; it is defined before layer i, or in it by the residual_norm
-//     that closes layer i - 1 and opens layer i (its first result).
+//  8. layer_input[i] is [T, n] or, of the head, [R, n]; it is defined before layer i, or in it by the residual
+//     sum (residual_norm's first result, or an add) that closes layer i - 1 and opens layer i.
 //  9. There is an output; outputs are values of the graph.
 #pragma once
 
