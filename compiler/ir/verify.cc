@@ -133,8 +133,8 @@ class Verifier {
       GC_CHECK(whole, "%", v.name, ", the input of layer ", i, ", is ", to_string(v.type));
       int32_t end = head ? int32_t(g_.ops.size()) : begin[i + 1];
       const Op& def = g_.ops[v.def];
-      bool opens =
-          v.def >= begin[i] && v.def < end && def.kind == OpKind::residual_norm && def.results[0] == input[i];
+      bool sum = def.kind == OpKind::residual_norm || def.kind == OpKind::add;
+      bool opens = v.def >= begin[i] && v.def < end && sum && def.results[0] == input[i];
       GC_CHECK(v.def < begin[i] || opens, "%", v.name, ", the input of layer ", i,
                ", is neither made before it nor by the residual sum in it");
     }

@@ -37,7 +37,7 @@ Arrival arrival(const Edit& e, ValueId v) {
   return {};
 }
 
-// "blk.0.ffn_gate", "blk.0.ffn_up" -> "blk.0.ffn_gate_up".
+// "blk.0.ffn_gate", "blk.0.ffn_up" -> "blk.0.ffn_gate_up"; "blk.0.q", "blk.0.k", "blk.0.v" -> "blk.0.qkv".
 std::string joined_name(const std::vector<std::string>& names) {
   size_t common = names[0].size();
   for (const std::string& s : names)
@@ -46,7 +46,9 @@ std::string joined_name(const std::vector<std::string>& names) {
   size_t word = names[0].find_last_of("._", common == 0 ? 0 : common - 1);
   word = common == 0 || word == std::string::npos ? 0 : word + 1;
   std::string out = names[0];
-  for (size_t i = 1; i < names.size(); i++) out += cat("_", names[i].substr(word));
+  bool letters = true;
+  for (const std::string& s : names) letters &= s.size() == word + 1;
+  for (size_t i = 1; i < names.size(); i++) out += cat(letters ? "" : "_", names[i].substr(word));
   return out;
 }
 
