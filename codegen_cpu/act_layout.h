@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "codegen_cpu/emitter.h"
 #include "codegen_cpu/isa.h"
@@ -30,10 +29,10 @@ constexpr std::int64_t act_row_bytes(std::int64_t k) {
   return (act_meta_offset(k) + k / 32 * static_cast<std::int64_t>(sizeof(ActMeta)) + 63) / 64 * 64;
 }
 
-// Stores block `block` (i64, of a row of K values at `row`) from 32 f32 values in registers: vectors of equal width,
-// in order, together 32 lanes.
-void emit_quantize_block(Emitter& e, llvm::Value* row, std::int64_t k, llvm::Value* block,
-                         std::span<llvm::Value* const> values);
+// Stores block `block` (i64, of a row of K values at `row`) from 32 f32 values in registers: x0 the first 16, x1 the
+// others (<16 x float>, the vectors of codegen_cpu/vec).
+void emit_quantize_block(Emitter& e, llvm::Value* row, std::int64_t k, llvm::Value* block, llvm::Value* x0,
+                         llvm::Value* x1);
 
 // void quantize_K(x, i64 x_stride, y, i64 y_stride, i64 rows): f32 rows to quantized rows; strides in bytes.
 llvm::Function* quantize(Emitter& e, std::int64_t k);

@@ -1,7 +1,7 @@
 #include "compiler/quant/layouts.h"
 
+#include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "compiler/base/error.h"
 #include "compiler/quant/float16.h"
@@ -152,26 +152,35 @@ std::int64_t packed_bytes(Format format, std::int64_t rows, std::int64_t cols) {
   return panels_of(rows) * panel_bytes(format, cols);
 }
 
-void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row, float* out) {
+RowParts row_parts(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row) {
   const Layout& l = layout_for(format);
-  if (l.is_float()) return unpack_floats(format, cols, panel, row, out);
+  GC_CHECK(!l.is_float());
+  RowParts parts;
   for (std::int64_t begin = 0; begin < cols; begin += kGroupCols) {
     const std::int64_t n = std::min(kGroupCols, cols - begin);
     const Layout::Group g = l.group(n);
     const float d = l.supers() > 0 ? f16_at(panel + 2 * row) : 1;
     const float dmin = l.supers() > 1 ? f16_at(panel + 2 * (kPanelRows + row)) : 1;
-    for (std::int64_t c = 0; c < n; ++c) {
-      const std::int64_t b = c / l.scale_cols;
-      const float scale = factor(l.scale, panel + g.scales, b, row, d);
-      const int q = quant(l, panel + g.quants + c / 32 * l.quant_bytes(), row, c % 32) - l.offset;
-      float y = scale * static_cast<float>(q);
-      if (l.min != ScaleKind::None) {
-        const float min = factor(l.min, panel + g.mins, b, row, dmin);
-        y = l.min == ScaleKind::F16 ? y + min : y - min;
-      }
-      out[begin + c] = y;
+    for (std::int64_t b = 0; b < n / l.scale_cols; ++b) {
+      parts.scale.push_back(factor(l.scale, panel + g.scales, b, row, d));
+      const float min = factor(l.min, panel + g.mins, b, row, dmin);
+      parts.min.push_back(l.min == ScaleKind::F16 || l.min == ScaleKind::None ? min : -min);
     }
+    for (std::int64_t c = 0; c < n; ++c)
+      parts.q.push_back(quant(l, panel + g.quants + c / 32 * l.quant_bytes(), row, c % 32) - l.offset);
     panel += g.bytes;
+  }
+  return parts;
+}
+
+void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row, float* out) {
+  const Layout& l = layout_for(format);
+  if (l.is_float()) return unpack_floats(format, cols, panel, row, out);
+  const RowParts parts = row_parts(format, cols, panel, row);
+  for (std::int64_t c = 0; c < cols; ++c) {
+    const std::int64_t b = c / l.scale_cols;
+    out[c] = parts.scale[b] * static_cast<float>(parts.q[c]);
+    if (l.min != ScaleKind::None) out[c] = out[c] + parts.min[b];
   }
 }
 

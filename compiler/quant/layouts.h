@@ -24,6 +24,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "compiler/quant/formats.h"
 
@@ -68,5 +69,13 @@ std::int64_t packed_bytes(Format format, std::int64_t rows, std::int64_t cols);
 
 // Reads row `row` (0..15) of a packed panel back: bit for bit what dequantize_row gives for the file's row.
 void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row, float* out);
+
+// Row `row` of a panel of a block format in parts: q - offset of each column, and scale and min (to be added) of each
+// block of one scale, as f32; min is 0 where there is none.
+struct RowParts {
+  std::vector<std::int32_t> q;
+  std::vector<float> scale, min;
+};
+RowParts row_parts(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row);
 
 }  // namespace gc

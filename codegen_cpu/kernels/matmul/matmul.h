@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include "codegen_cpu/emitter.h"
 #include "compiler/ir/ir.h"
@@ -23,6 +25,8 @@ struct MatmulSpec {
   ir::Elem input;  // Q16 or F32, as matmul_input says
 };
 
+// Formats that have kernels (kernels.def).
+std::span<const Format> matmul_formats();
 // What a product with weights of the format reads: Q16 for block formats (K a multiple of 32), F32 for float formats.
 ir::Elem matmul_input(Format format);
 // "matmul_q4_k_q16_640".

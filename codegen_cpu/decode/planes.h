@@ -1,0 +1,55 @@
+// Reads packed panels (compiler/quant/layouts.h) in emitted code: where a group's parts are, scales as f32, values as
+// steps of bytes. Everything follows from the layout's row; there is no code for a format by name.
+#pragma once
+
+#include <vector>
+
+#include "codegen_cpu/emitter.h"
+#include "compiler/quant/layouts.h"
+
+namespace gc::cpu {
+
+// The parts of a group, as pointers.
+struct GroupParts {
+  llvm::Value* supers;
+  llvm::Value* scales;
+  llvm::Value* mins;
+  llvm::Value* quants;
+  llvm::Value* blocks32;  // i64: 32-column blocks in it
+  llvm::Value* bytes;     // i64
+};
+
+class PanelReader {
+ public:
+  PanelReader(Emitter& e, const Layout& layout, std::int64_t k) : e_(e), layout_(layout), k_(k) {}
+
+  std::int64_t groups() const { return (k_ + kGroupCols - 1) / kGroupCols; }
+  // Group `g` (i64), which begins at `base`. The last group's parts lie closer together when it is shorter.
+  GroupParts group(llvm::Value* base, llvm::Value* g);
+
+  // <16 x float> of the group's scale and min factors; nullptr where the layout has none.
+  struct Supers {
+    llvm::Value* scale;
+    llvm::Value* min;
+  };
+  Supers supers(llvm::Value* p);
+  // <16 x float> scales (times the super) of the block whose entries are at p. Mins are ready to be added.
+  llvm::Value* scale(llvm::Value* p, const Supers& s) { return factor(layout_.scale, p, s.scale, false); }
+  llvm::Value* min(llvm::Value* p, const Supers& s) { return factor(layout_.min, p, s.min, true); }
+  // Bytes from one block of one scale to the next.
+  std::int64_t scale_stride() const { return stride(layout_.scale); }
+  std::int64_t min_stride() const { return stride(layout_.min); }
+
+  // The 8 steps of 32 columns whose planes are at p, <64 x i8> each.
+  std::vector<llvm::Value*> steps(llvm::Value* p);
+
+ private:
+  static std::int64_t stride(ScaleKind kind);
+  llvm::Value* factor(ScaleKind kind, llvm::Value* p, llvm::Value* super, bool subtracted);
+
+  Emitter& e_;
+  const Layout& layout_;
+  std::int64_t k_;
+};
+
+}  // namespace gc::cpu

@@ -1,0 +1,349 @@
+// Products with block-quantized weights.
+//
+// One row of activations (a token being generated) is a matter of memory: panels pass through registers once, values
+// are unpacked and multiplied where they are, and prefetches run ahead of the one linear stream.
+//
+// Several rows: a group (16 rows x 256 columns) of each of a few panels is unpacked into scratch that stays in the
+// first-level cache, scales as f32 beside it, and tiles of rows x panels multiply from there; y holds the sums between
+// groups. Unpacking is paid once for all rows, and the tile knows nothing of formats: all formats of one block size
+// share it. Rows are taken in stripes whose activations stay in the second-level cache while all panels pass.
+// The alternative, unpacking in the tile's registers once per 4-8 rows, costs 1.5-3 operations on weights for each 16
+// products of a row, and a tile for each format.
+//
+// A tile spends on 32 columns x 16 rows: 16 int8 products, then shift, offset, conversion, scale and FMA; at best 3/4
+// of the issue slots go to products. One scale of activations a row instead of a block would save a little and cost
+// the accuracy that two planes are for.
+#include <algorithm>
+
+#include "codegen_cpu/act_layout.h"
+#include "codegen_cpu/decode/planes.h"
+#include "codegen_cpu/kernels/matmul/emit.h"
+#include "codegen_cpu/vec/dot.h"
+#include "codegen_cpu/vec/vec.h"
+#include "compiler/base/error.h"
+#include "llvm/IR/InlineAsm.h"
+
+namespace gc::cpu {
+namespace {
+
+using llvm::Value;
+using Values = Emitter::Values;
+
+constexpr std::int64_t kBlocks32 = kGroupCols / 32;
+
+// How the blocks of one scale are summed: all that a tile knows of its weights.
+struct Blocks {
+  std::int64_t scale_cols;  // 16 or 32
+  bool has_min;
+  int parts() const { return static_cast<int>(32 / scale_cols); }
+  int steps() const { return static_cast<int>(scale_cols / 4); }
+};
+
+// An unpacked group of one panel in scratch.
+struct Scratch {
+  std::int64_t step_bytes, scales, mins, bytes;
+  Scratch(const Dot& dot, const Blocks& blocks) {
+    step_bytes = 64 * dot.operands();
+    scales = kBlocks32 * 8 * step_bytes;
+    mins = scales + kBlocks32 * blocks.parts() * 64;
+    bytes = mins + (blocks.has_min ? kBlocks32 * blocks.parts() * 64 : 0);
+  }
+};
+
+// sum * 2^8 between passes.
+Value* next_pass(Emitter& e, Value* acc, int pass) {
+  return pass == 0 ? acc : e.b().CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8));
+}
+
+// The activation's side of one block of one scale, of one row.
+struct ActPart {
+  Value* d;      // <16 x float>
+  Value* bias;   // <16 x i32>, offset * sum, or nullptr
+  Value* d_sum;  // <16 x float>, or nullptr
+};
+
+// meta: the ActMeta of the block of 32; `offset` as i32, or nullptr when there is none.
+ActPart act_part(Emitter& e, const Blocks& blocks, Value* meta, int part, Value* offset) {
+  auto& b = e.b();
+  Vec v(e);
+  ActPart a{v.load_splat(e.at(meta, offsetof(ActMeta, d))), nullptr, nullptr};
+  const auto sum = [&](int i) {
+    return e.member_i32(meta, static_cast<std::int64_t>(offsetof(ActMeta, sum)) + 4 * i);
+  };
+  const bool whole = blocks.parts() == 1;
+  if (offset) {
+    Value* n = whole ? b.CreateAdd(sum(0), sum(1)) : sum(part);
+    a.bias = b.CreateVectorSplat(16, b.CreateMul(n, offset));
+  }
+  if (blocks.has_min) {
+    a.d_sum = whole ? v.load_splat(e.at(meta, offsetof(ActMeta, d_sum)))
+                    : v.mul(a.d, v.splat(b.CreateSIToFP(sum(part), e.f32())));
+  }
+  return a;
+}
+
+// The contract's line for one block of one scale.
+Value* add_block(Emitter& e, Value* y, Value* isum, const ActPart& a, Value* scale, Value* min) {
+  auto& b = e.b();
+  Vec v(e);
+  if (a.bias) isum = b.CreateSub(isum, a.bias);
+  y = v.fma(b.CreateSIToFP(isum, v.type()), v.mul(scale, a.d), y);
+  return min ? v.fma(min, a.d_sum, y) : y;
+}
+
+// ---- One row ----
+
+// One block of 32 columns of one panel.
+Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks, const Layout& layout,
+                 const PanelReader::Supers& supers, const GroupParts& group, Value* i, Value* x, Value* meta,
+                 Value* y) {
+  const std::vector<Value*> steps = reader.steps(e.at(group.quants, i, layout.quant_bytes()));
+  Value* scale = e.at(group.scales, i, reader.scale_stride() * blocks.parts());
+  Value* min = blocks.has_min ? e.at(group.mins, i, reader.min_stride() * blocks.parts()) : nullptr;
+  for (int part = 0; part < blocks.parts(); ++part) {
+    Value* acc = llvm::Constant::getNullValue(dot.acc_type());
+    for (int pass = 0; pass < dot.passes(); ++pass) {
+      acc = next_pass(e, acc, pass);
+      for (int s = 0; s < blocks.steps(); ++s) {
+        const int step = part * blocks.steps() + s;
+        acc = dot.mac(acc, dot.weights(steps[step]), dot.activation(x, pass, step));
+      }
+    }
+    const ActPart a = act_part(e, blocks, meta, part, layout.offset ? e.i32(layout.offset) : nullptr);
+    y = add_block(e, y, acc, a, reader.scale(e.at(scale, part * reader.scale_stride()), supers),
+                  min ? reader.min(e.at(min, part * reader.min_stride()), supers) : nullptr);
+  }
+  return y;
+}
+
+void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Blocks& blocks,
+              const Args& args) {
+  auto& b = e.b();
+  Vec v(e);
+  const std::unique_ptr<Dot> dot = Dot::make(e);
+  PanelReader reader(e, layout, spec.k);
+  const std::int64_t panel = panel_bytes(spec.format, spec.k);
+  e.for_range(e.i64(0), args["n_panels"], 1, [&](Value* p) {
+    Value* base = e.at(args["panels"], p, panel);
+    const Values sums =
+        e.for_range(e.i64(0), e.i64(reader.groups()), 1, {v.zero(), base}, [&](Value* g, const Values& at) {
+          const GroupParts group = reader.group(at[1], g);
+          // What stands before the quants; their own prefetches leave it out.
+          const std::int64_t head = layout.group(kGroupCols).quants;
+          for (std::int64_t i = 0; i < head; i += 64) e.prefetch(e.at(at[1], kPrefetchAhead + i));
+          const PanelReader::Supers supers = reader.supers(group.supers);
+          Value* first = b.CreateMul(g, e.i64(kBlocks32));
+          const Values ys = e.for_range(e.i64(0), group.blocks32, 1, {at[0]}, [&](Value* i, const Values& y) {
+            Value* block = b.CreateAdd(first, i);
+            Value* ahead = e.at(group.quants, i, layout.quant_bytes(), kPrefetchAhead);
+            for (std::int64_t l = 0; l < layout.quant_bytes(); l += 64) e.prefetch(e.at(ahead, l));
+            return Values{row_block(e, *dot, reader, blocks, layout, supers, group, i,
+                                    e.at(args["x"], block, 64),
+                                    e.at(args["x"], block, sizeof(ActMeta), act_meta_offset(spec.k)), y[0])};
+          });
+          return Values{ys[0], e.at(at[1], group.bytes)};
+        });
+    v.store(sums[0], e.at(args["y"], p, 64));
+  });
+}
+
+// ---- Several rows ----
+
+// void(base, quants, scales, mins, i64 blocks32, ahead, scratch): a group into scratch; prefetches its length at ahead.
+llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blocks) {
+  const std::string name = "unpack_" + std::string(info(layout.format).text_name);
+  return e.function(
+      name,
+      {in("base"), in("quants"), in("scales"), in("mins"), i64("blocks32"), in("ahead"), out("scratch")},
+      [&](const Args& args) {
+        Vec v(e);
+        const std::unique_ptr<Dot> dot = Dot::make(e);
+        const Scratch scratch(*dot, blocks);
+        PanelReader reader(e, layout, kGroupCols);
+        const PanelReader::Supers supers = reader.supers(args["base"]);
+        const std::int64_t lines = (layout.group(kGroupCols).bytes / kBlocks32 + 63) / 64 * 64;
+        e.for_range(e.i64(0), args["blocks32"], 1, [&](Value* i) {
+          Value* ahead = e.at(args["ahead"], i, lines);
+          for (std::int64_t l = 0; l < lines; l += 64) e.prefetch(e.at(ahead, l));
+          const std::vector<Value*> steps = reader.steps(e.at(args["quants"], i, layout.quant_bytes()));
+          Value* to = e.at(args["scratch"], i, 8 * scratch.step_bytes);
+          for (std::size_t s = 0; s < steps.size(); ++s) {
+            const Values operands = dot->weights(steps[s]);
+            for (std::size_t o = 0; o < operands.size(); ++o) {
+              e.store(operands[o],
+                      e.at(to, static_cast<std::int64_t>(s) * scratch.step_bytes +
+                                   static_cast<std::int64_t>(o) * 64),
+                      64);
+            }
+          }
+          const int parts = blocks.parts();
+          for (int part = 0; part < parts; ++part) {
+            const auto entry = [&](const char* from, std::int64_t stride) {
+              return e.at(args[from], i, stride * parts, stride * part);
+            };
+            const auto at = [&](std::int64_t begin) {
+              return e.at(args["scratch"], i, 64 * parts, begin + 64 * part);
+            };
+            v.store(reader.scale(entry("scales", reader.scale_stride()), supers), at(scratch.scales));
+            if (blocks.has_min)
+              v.store(reader.min(entry("mins", reader.min_stride()), supers), at(scratch.mins));
+          }
+        });
+      });
+}
+
+// The pointer, but LLVM can't tell that it is: what is loaded through it again in the second pass isn't kept in
+// registers (and spilled) from the first.
+Value* opaque(Emitter& e, Value* p) {
+  auto* type = llvm::FunctionType::get(e.ptr(), {e.ptr()}, false);
+  return e.b().CreateCall(llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {p});
+}
+
+// void(scratch, x, i64 x_stride, i64 meta, y0.., i64 y_stride, i64 blocks32, i64 first, i32 offset): adds a group to
+// the results of `rows` rows and `panels` panels; `first`: starts them at 0. `meta`: bytes from x to the first ActMeta.
+llvm::Function* tile(Emitter& e, const Blocks& blocks, bool has_offset, int rows, int panels) {
+  const std::string name = "tile_" + std::to_string(rows) + "x" + std::to_string(panels) + "_s" +
+                           std::to_string(blocks.scale_cols) + (has_offset ? "_offset" : "") +
+                           (blocks.has_min ? "_min" : "");
+  std::vector<Arg> arg_list = {in("scratch"),   in("x"),         i64("x_stride"), i64("meta"),
+                               i64("y_stride"), i64("blocks32"), i64("first"),    {"offset", Arg::Kind::I32}};
+  for (const Arg& y : numbered("y", panels, Arg::Kind::Ptr)) arg_list.push_back(y);
+  return e.function(name, arg_list, [&](const Args& args) {
+    auto& b = e.b();
+    Vec v(e);
+    const std::unique_ptr<Dot> dot = Dot::make(e);
+    const Scratch scratch(*dot, blocks);
+    const auto panel = [&](Value* p, int j) { return e.at(p, j * scratch.bytes); };
+    std::vector<Value*> x, y_at;
+    Values init;
+    Value* is_first = b.CreateICmpNE(args["first"], e.i64(0));
+    for (int r = 0; r < rows; ++r) {
+      x.push_back(e.at(args["x"], e.i64(r), args["x_stride"]));
+      for (int j = 0; j < panels; ++j) {
+        y_at.push_back(e.at(args[numbered("y", panels, Arg::Kind::Ptr)[j].name], e.i64(r), args["y_stride"]));
+        init.push_back(b.CreateSelect(is_first, v.zero(), v.load(y_at.back())));
+      }
+    }
+    const Values sums = e.for_range(e.i64(0), args["blocks32"], 1, init, [&](Value* i, const Values& in) {
+      Values y = in;
+      Value* steps = e.at(args["scratch"], i, 8 * scratch.step_bytes);
+      Value* at64 = b.CreateShl(i, e.i64(6));
+      Value* at_meta = b.CreateAdd(args["meta"], b.CreateShl(i, e.i64(4)));
+      for (int part = 0; part < blocks.parts(); ++part) {
+        Values acc(y.size(), llvm::Constant::getNullValue(dot->acc_type()));
+        for (int pass = 0; pass < dot->passes(); ++pass) {
+          Value* from = pass == 0 ? steps : opaque(e, steps);
+          for (Value*& a : acc) a = next_pass(e, a, pass);
+          for (int s = 0; s < blocks.steps(); ++s) {
+            const int step = part * blocks.steps() + s;
+            std::vector<Values> w(panels);
+            for (int j = 0; j < panels; ++j) {
+              for (int o = 0; o < dot->operands(); ++o)
+                w[j].push_back(e.load(dot->operand_type(),
+                                      e.at(panel(from, j), step * scratch.step_bytes + 64 * o), 64));
+            }
+            for (int r = 0; r < rows; ++r) {
+              const Values a = dot->activation(e.at(x[r], at64), pass, step);
+              for (int j = 0; j < panels; ++j) acc[r * panels + j] = dot->mac(acc[r * panels + j], w[j], a);
+            }
+          }
+        }
+        for (int r = 0; r < rows; ++r) {
+          const ActPart a =
+              act_part(e, blocks, e.at(x[r], at_meta), part, has_offset ? args["offset"] : nullptr);
+          for (int j = 0; j < panels; ++j) {
+            const auto factor = [&](std::int64_t begin) {
+              return v.load(e.at(panel(args["scratch"], j), i, 64 * blocks.parts(), begin + 64 * part));
+            };
+            Value*& sum = y[r * panels + j];
+            sum = add_block(e, sum, acc[r * panels + j], a, factor(scratch.scales),
+                            blocks.has_min ? factor(scratch.mins) : nullptr);
+          }
+        }
+      }
+      return y;
+    });
+    for (std::size_t n = 0; n < sums.size(); ++n) v.store(sums[n], y_at[n]);
+  });
+}
+
+void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Blocks& blocks,
+               const Args& args) {
+  auto& b = e.b();
+  const std::unique_ptr<Dot> dot = Dot::make(e);
+  const Scratch scratch(*dot, blocks);
+  const TileShapes shapes = int_tiles(e.isa());
+  PanelReader reader(e, layout, spec.k);
+  const std::int64_t panel = panel_bytes(spec.format, spec.k);
+  const std::int64_t largest = shapes.rows.front();
+  const std::int64_t stripe =
+      std::max<std::int64_t>(kStripeBytes / act_row_bytes(spec.k) / largest, 1) * largest;
+  Value* buffer = e.stack(scratch.bytes * shapes.panels);
+  Value* n_rows = args["n_rows"];
+  llvm::Function* unpack = unpack_group(e, layout, blocks);
+
+  e.for_range(e.i64(0), n_rows, stripe, [&](Value* t0) {
+    Value* left = b.CreateSub(n_rows, t0);
+    Value* rows = b.CreateSelect(b.CreateICmpSLT(left, e.i64(stripe)), left, e.i64(stripe));
+    Value* x = e.at(args["x"], t0, args["x_stride"]);
+    Value* y = e.at(args["y"], t0, args["y_stride"]);
+    over_panels(e, args["n_panels"], shapes.panels, [&](Value*, const Values& panels) {
+      Value* begin = e.i64(0);
+      e.for_range(e.i64(0), e.i64(reader.groups()), 1, {begin}, [&](Value* g, const Values& at) {
+        Value* bytes = nullptr;
+        Value* blocks32 = nullptr;
+        for (int j = 0; j < shapes.panels; ++j) {
+          Value* base = e.at(e.at(args["panels"], panels[j], panel), at[0]);
+          const GroupParts group = reader.group(base, g);
+          // A panel's last prefetches reach into the panel that comes `shapes.panels` later.
+          Value* ahead = b.CreateAdd(at[0], e.i64(kPrefetchAhead));
+          Value* wraps = b.CreateICmpSGE(ahead, e.i64(panel));
+          ahead = b.CreateSelect(wraps, b.CreateAdd(ahead, e.i64(panel * (shapes.panels - 1))), ahead);
+          b.CreateCall(
+              unpack, {base, group.quants, group.scales, group.mins, group.blocks32,
+                       e.at(e.at(args["panels"], panels[j], panel), ahead), e.at(buffer, j * scratch.bytes)});
+          bytes = group.bytes;
+          blocks32 = group.blocks32;
+        }
+        Value* first = b.CreateZExt(b.CreateICmpEQ(g, e.i64(0)), b.getInt64Ty());
+        // From the group's activations back to the row's begin, then to its meta.
+        Value* meta =
+            b.CreateSub(e.i64(act_meta_offset(spec.k)),
+                        b.CreateMul(g, e.i64(kBlocks32 * (64 - static_cast<std::int64_t>(sizeof(ActMeta))))));
+        over_tiles(e, shapes, rows, [&](Value* t, int n) {
+          Value* row = e.at(y, t, args["y_stride"]);
+          std::vector<Value*> call = {buffer,
+                                      e.at(e.at(x, t, args["x_stride"]), g, kBlocks32 * 64),
+                                      args["x_stride"],
+                                      meta,
+                                      args["y_stride"],
+                                      blocks32,
+                                      first,
+                                      e.i32(layout.offset)};
+          for (Value* p : panels) call.push_back(e.at(row, p, 64));
+          b.CreateCall(tile(e, blocks, layout.offset != 0, n, shapes.panels), call);
+        });
+        return Values{b.CreateAdd(at[0], bytes)};
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void emit_block_matmul(Emitter& e, const MatmulSpec& spec, const Args& args) {
+  const Layout& layout = layout_for(spec.format);
+  const Blocks blocks{layout.scale_cols, layout.min != ScaleKind::None};
+  e.if_else(
+      e.b().CreateICmpEQ(args["n_rows"], e.i64(1)),
+      [&] {
+        emit_row(e, spec, layout, blocks, args);
+        return Values{};
+      },
+      [&] {
+        emit_rows(e, spec, layout, blocks, args);
+        return Values{};
+      });
+}
+
+}  // namespace gc::cpu

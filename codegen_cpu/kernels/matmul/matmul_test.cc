@@ -1,0 +1,227 @@
+// Every kernel of kernels.def on every ISA of this host against the scalar reference, bit for bit.
+#include "codegen_cpu/kernels/matmul/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen_cpu/jit.h"
+#include "codegen_cpu/kernels/matmul/reference.h"
+#include "codegen_cpu/kernels/matmul/test_data.h"
+#include "codegen_cpu/kernels/row_decode/row_decode.h"
+#include "codegen_cpu/object.h"
+
+namespace gc::cpu {
+namespace {
+
+class EveryFormat : public testing::TestWithParam<Format> {};
+
+std::vector<std::int64_t> columns(Format format) {
+  if (info(format).kind == FormatKind::kFloat) return {1, 7, 32, 65, 255, 256, 290, 640};
+  if (info(format).block_values == 256) return {256, 512, 1280};
+  return {32, 64, 224, 256, 288, 640, 1152};
+}
+
+struct Case {
+  Format format;
+  std::int64_t k, rows_w;
+  std::vector<std::uint8_t> raw;
+  Aligned<std::uint8_t> panels;
+  Case(Format f, std::int64_t k, std::int64_t n)
+      : format(f),
+        k(k),
+        rows_w(n),
+        raw(pack::random_matrix(f, n, k, static_cast<std::uint32_t>(k + n))),
+        panels(aligned_copy(pack::packed(f, n, k, raw))) {}
+};
+
+// [t][16 * panels] of the contract.
+std::vector<float> expected(const Case& c, const std::vector<float>& x, std::int64_t rows) {
+  std::vector<float> y;
+  const std::int64_t n = panels_of(c.rows_w) * kPanelRows;
+  for (std::int64_t t = 0; t < rows; ++t) {
+    std::vector<ActBlock32> q;
+    for (std::int64_t i = 0; i + 32 <= c.k; i += 32) q.push_back(quantize_block32(&x[t * c.k + i]));
+    for (std::int64_t r = 0; r < n; ++r) {
+      const std::uint8_t* panel = c.panels.get() + r / kPanelRows * panel_bytes(c.format, c.k);
+      y.push_back(matmul_input(c.format) == ir::Elem::Q16
+                      ? block_dot_reference(c.format, q, panel, r % kPanelRows)
+                      : float_dot_reference(c.format, std::span(&x[t * c.k], c.k), panel, r % kPanelRows));
+    }
+  }
+  return y;
+}
+
+TEST_P(EveryFormat, IsTheReferenceOnEveryIsa) {
+  const Format format = GetParam();
+  const ir::Elem input = matmul_input(format);
+  for (const Isa* isa : host_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    for (std::int64_t k : columns(format)) {
+      matmul(e, {format, k, input});
+      if (input == ir::Elem::Q16) quantize(e, k);
+    }
+    Jit jit(e);
+    for (std::int64_t k : columns(format)) {
+      for (std::int64_t n : {16, 33, 50}) {
+        const Case c(format, k, n);
+        constexpr std::int64_t kMaxRows = 17;
+        const std::vector<float> x = random_activations(kMaxRows * k, 7);
+        const std::vector<float> want = expected(c, x, kMaxRows);
+        const std::int64_t panels = panels_of(n), width = panels * kPanelRows, y_stride = (width + 16) * 4;
+        const std::int64_t x_stride = input == ir::Elem::Q16 ? act_row_bytes(k) + 64 : k * 4;
+        auto xq = aligned<std::uint8_t>(kMaxRows * x_stride);
+        if (input == ir::Elem::Q16) {
+          jit.get<QuantizeFn>("quantize_" + std::to_string(k))(x.data(), k * 4, xq.get(), x_stride, kMaxRows);
+        } else {
+          std::memcpy(xq.get(), x.data(), x.size() * 4);
+        }
+        auto* f = jit.get<MatmulFn>(matmul_name({format, k, input}));
+        for (std::int64_t rows = 1; rows <= kMaxRows; ++rows) {
+          auto y = aligned<float>(kMaxRows * y_stride / 4);
+          std::fill_n(y.get(), kMaxRows * y_stride / 4, std::nanf(""));
+          f(c.panels.get(), xq.get(), x_stride, y.get(), y_stride, panels, rows);
+          for (std::int64_t t = 0; t < kMaxRows; ++t) {
+            for (std::int64_t i = 0; i < y_stride / 4; ++i) {
+              const float got = y[t * y_stride / 4 + i];
+              if (t < rows && i < width) {
+                ASSERT_EQ(std::bit_cast<std::uint32_t>(got),
+                          std::bit_cast<std::uint32_t>(want[t * width + i]))
+                    << isa->name << " k " << k << " n " << n << " rows " << rows << " t " << t << " i " << i
+                    << ": " << got << " for " << want[t * width + i];
+              } else {
+                ASSERT_TRUE(std::isnan(got)) << "written past the end";
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// A panel by itself or with others, a row by itself or with others: covered above for rows; here a share of panels
+// that begins in the middle.
+TEST_P(EveryFormat, PanelsStandAlone) {
+  const Format format = GetParam();
+  const ir::Elem input = matmul_input(format);
+  const std::int64_t k = 512, n = 80;
+  const Case c(format, k, n);
+  for (const Isa* isa : host_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    matmul(e, {format, k, input});
+    quantize(e, k);
+    Jit jit(e);
+    const std::int64_t rows = 8, x_stride = input == ir::Elem::Q16 ? act_row_bytes(k) : k * 4;
+    const std::vector<float> x = random_activations(rows * k, 3);
+    auto xq = aligned<std::uint8_t>(rows * x_stride);
+    if (input == ir::Elem::Q16) {
+      jit.get<QuantizeFn>("quantize_512")(x.data(), k * 4, xq.get(), x_stride, rows);
+    } else {
+      std::memcpy(xq.get(), x.data(), x.size() * 4);
+    }
+    auto* f = jit.get<MatmulFn>(matmul_name({format, k, input}));
+    auto whole = aligned<float>(rows * n), parts = aligned<float>(rows * n);
+    f(c.panels.get(), xq.get(), x_stride, whole.get(), n * 4, 5, rows);
+    for (auto [begin, count] : {std::pair{0, 1}, {1, 3}, {4, 1}}) {
+      f(c.panels.get() + begin * panel_bytes(format, k), xq.get(), x_stride, parts.get() + 16 * begin, n * 4,
+        count, rows);
+    }
+    EXPECT_EQ(std::memcmp(whole.get(), parts.get(), rows * n * 4), 0) << isa->name;
+  }
+}
+
+TEST_P(EveryFormat, RowsAreReadBackFromPanels) {
+  const Format format = GetParam();
+  for (const Isa* isa : host_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    for (std::int64_t k : columns(format)) row_decode(e, format, k);
+    Jit jit(e);
+    for (std::int64_t k : columns(format)) {
+      const Case c(format, k, 37);
+      auto* f =
+          jit.get<RowDecodeFn>("row_decode_" + std::string(info(format).text_name) + "_" + std::to_string(k));
+      std::vector<float> want(k), got(k);
+      for (std::int64_t r = 0; r < 37; ++r) {
+        unpack_row(format, k, c.panels.get() + r / kPanelRows * panel_bytes(format, k), r % kPanelRows,
+                   want.data());
+        for (float& w : want) w *= 25.25f;
+        f(c.panels.get(), r, got.data(), 25.25f);
+        ASSERT_EQ(std::memcmp(want.data(), got.data(), k * 4), 0) << isa->name << " k " << k << " row " << r;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, EveryFormat, testing::ValuesIn(matmul_formats().begin(), matmul_formats().end()),
+                         [](const auto& param) { return std::string(name(param.param)); });
+
+TEST(Quantize, AgreesWithTheDefinition) {
+  const std::int64_t k = 320, rows = 3;
+  std::vector<float> x = random_activations(rows * k, 11);
+  x[5] = 0x1p-140f;  // a block whose factor overflows
+  for (int i = 0; i < 32; ++i) x[i] = i == 5 ? 0x1p-140f : 0;
+  for (int i = 0; i < 32; ++i)
+    x[32 + i] = static_cast<float>(i % 2 ? 1 : -1);  // the limits, -128 in the low plane
+  for (const Isa* isa : host_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    quantize(e, k);
+    Jit jit(e);
+    const std::int64_t stride = act_row_bytes(k);
+    auto y = aligned<std::uint8_t>(rows * stride);
+    jit.get<QuantizeFn>("quantize_320")(x.data(), k * 4, y.get(), stride, rows);
+    for (std::int64_t t = 0; t < rows; ++t) {
+      for (std::int64_t block = 0; block < k / 32; ++block) {
+        const ActBlock32 want = quantize_block32(&x[t * k + block * 32]);
+        const std::uint8_t* q = y.get() + t * stride + block * 64;
+        ActMeta meta;
+        std::memcpy(&meta, y.get() + t * stride + act_meta_offset(k) + block * 16, sizeof meta);
+        EXPECT_EQ(meta.d, want.d) << isa->name;
+        int sum[2] = {};
+        for (int i = 0; i < 32; ++i) {
+          int got;
+          if (isa->has_vnni) {
+            got = 256 * static_cast<std::int8_t>(q[i]) + static_cast<std::int8_t>(q[32 + i]);
+          } else {
+            const int at = i / 4 * 4 + (i % 4 == 1 ? 2 : i % 4 == 2 ? 1 : i % 4);
+            std::int16_t s;
+            std::memcpy(&s, q + 2 * at, 2);
+            got = s;
+          }
+          ASSERT_EQ(got, want.q[i]) << isa->name << " block " << block << " value " << i;
+          sum[i / 16] += got;
+        }
+        EXPECT_EQ(meta.sum[0], sum[0]);
+        EXPECT_EQ(meta.sum[1], sum[1]);
+        EXPECT_EQ(meta.d_sum, meta.d * static_cast<float>(sum[0] + sum[1]));
+      }
+    }
+  }
+}
+
+// The instructions that the speed stands on are there, in the function and in the tiles it calls.
+TEST(Opcodes, ProductsAreWhatTheIsaHas) {
+  for (const Isa* isa : usable_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    matmul(e, {Format::Q4_K, 512, ir::Elem::Q16});
+    const auto module = e.take();
+    const std::string text = compile_assembly(*module, *isa);
+    const int largest = isa->has_avx512 ? 6 : 3;
+    const std::string tile = "tile_" + std::to_string(largest) + (isa->has_avx512 ? "x2" : "x1") + "_s32_min";
+    for (const std::string& f : {std::string("matmul_q4_k_q16_512"), tile}) {
+      const std::string code = function_assembly(text, f);
+      ASSERT_FALSE(code.empty()) << f;
+      EXPECT_NE(code.find(isa->has_vnni ? "vpdpbusd" : "vpmaddwd"), std::string::npos) << isa->name << "\n"
+                                                                                       << code;
+      EXPECT_NE(code.find(isa->has_avx512 ? "%zmm" : "%ymm"), std::string::npos) << isa->name;
+      EXPECT_EQ(code.find(isa->has_vnni ? "vpmaddwd" : "vpdpbusd"), std::string::npos) << isa->name;
+    }
+    EXPECT_NE(text.find("prefetcht0"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace gc::cpu

@@ -1,0 +1,148 @@
+#include "codegen_cpu/kernels/row_decode/row_decode.h"
+
+#include <string>
+
+#include "codegen_cpu/decode/planes.h"
+#include "codegen_cpu/vec/vec.h"
+#include "compiler/base/error.h"
+#include "compiler/quant/layouts.h"
+
+namespace gc::cpu {
+namespace {
+
+using llvm::Value;
+using Values = Emitter::Values;
+
+// A row's values lie 16 apart: gathered one by one, 16 columns to a vector.
+void decode_floats(Emitter& e, Format format, std::int64_t k, Value* panel, Value* row, const Args& args) {
+  auto& b = e.b();
+  Vec v(e);
+  const std::int64_t size = format == Format::F32 ? 4 : 2;
+  auto* element = format == Format::F32   ? e.f32()
+                  : format == Format::F16 ? e.f16()
+                                          : llvm::Type::getBFloatTy(e.context());
+  Value* scale = v.splat(args["scale"]);
+  v.over(k, [&](Value* c, int count) {
+    Value* values = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, 16));
+    for (int i = 0; i < count; ++i) {
+      // BF16 keeps pairs of columns of a row together; c is a multiple of 16.
+      const std::int64_t at = format == Format::BF16 ? (i / 2 * kPanelRows) * 2 + i % 2 : i * kPanelRows;
+      Value* first = e.at(e.at(panel, c, kPanelRows * size), row, format == Format::BF16 ? 2 * size : size);
+      values = b.CreateInsertElement(values, e.load(element, e.at(first, at * size), 2), e.i32(i));
+    }
+    if (format == Format::BF16) {
+      auto* i16x16 = llvm::FixedVectorType::get(b.getInt16Ty(), 16);
+      auto* i32x16 = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
+      Value* bits = b.CreateZExt(b.CreateBitCast(values, i16x16), i32x16);
+      values = b.CreateBitCast(b.CreateShl(bits, llvm::ConstantInt::get(i32x16, 16)), v.type());
+    } else if (format == Format::F16) {
+      values = b.CreateFPExt(values, v.type());
+    }
+    v.store(v.mul(values, scale), e.at(args["out"], c, std::int64_t{4}), count);
+  });
+}
+
+// The row's values (0..255) in the planes of 32 columns at p, which points at the row's bytes of the first vector:
+// a step of the row is one word.
+Value* row_values(Emitter& e, const Layout& layout, Value* p) {
+  auto& b = e.b();
+  auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 8);
+  Value* all = nullptr;
+  int low = 0;
+  for (int i = 0; layout.planes[i] != 0; ++i) {
+    const int bits = layout.planes[i], per_vector = 8 / bits;
+    Value* plane = llvm::PoisonValue::get(words);
+    std::vector<llvm::Constant*> shifts;
+    for (int v = 0; v < bits; ++v) {
+      Value* word = e.load(b.getInt32Ty(), e.at(p, 64 * v), 4);
+      for (int s = 0; s < per_vector; ++s) {
+        plane = b.CreateInsertElement(plane, word, e.i32(v * per_vector + s));
+        shifts.push_back(b.getInt32(static_cast<std::uint32_t>(bits * s)));
+      }
+    }
+    plane = b.CreateLShr(plane, llvm::ConstantVector::get(shifts));
+    const std::uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+    plane = b.CreateShl(b.CreateAnd(plane, llvm::ConstantInt::get(words, mask)),
+                        llvm::ConstantInt::get(words, low));
+    all = all ? b.CreateOr(all, plane) : plane;
+    low += bits;
+    p = e.at(p, 64 * bits);
+  }
+  return b.CreateBitCast(all, llvm::FixedVectorType::get(b.getInt8Ty(), 32));
+}
+
+// One scale or min of the row: its entry at p.
+Value* row_factor(Emitter& e, ScaleKind kind, Value* p, Value* super) {
+  auto& b = e.b();
+  switch (kind) {
+    case ScaleKind::None:
+      return nullptr;
+    case ScaleKind::F16:
+      return b.CreateFPExt(e.load(e.f16(), p, 2), e.f32());
+    case ScaleKind::U8:
+      return b.CreateFMul(super, b.CreateUIToFP(e.load(b.getInt8Ty(), p, 1), e.f32()));
+    case ScaleKind::I8:
+      return b.CreateFMul(super, b.CreateSIToFP(e.load(b.getInt8Ty(), p, 1), e.f32()));
+  }
+  throw_internal("scale kind");
+}
+
+void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Value* row, const Args& args) {
+  auto& b = e.b();
+  Vec v(e);
+  const Layout& layout = layout_for(format);
+  PanelReader reader(e, layout, k);
+  const int parts = static_cast<int>(32 / layout.scale_cols);
+  Value* out_scale = v.splat(args["scale"]);
+  e.for_range(e.i64(0), e.i64(reader.groups()), 1, {panel}, [&](Value* g, const Values& at) {
+    const GroupParts group = reader.group(at[0], g);
+    const auto super = [&](int i) -> Value* {
+      if (layout.supers() <= i) return nullptr;
+      return b.CreateFPExt(e.load(e.f16(), e.at(group.supers, row, 2, 2 * kPanelRows * i), 2), e.f32());
+    };
+    Value *d = super(0), *dmin = super(1);
+    const auto entry = [&](Value* base, std::int64_t stride, Value* i, int part) {
+      return e.at(e.at(base, i, stride * parts, stride * part), row, stride / kPanelRows);
+    };
+    Value* quants = e.at(group.quants, row, 4);
+    e.for_range(e.i64(0), group.blocks32, 1, [&](Value* i) {
+      Value* q = row_values(e, layout, e.at(quants, i, layout.quant_bytes()));
+      Value* to = e.at(e.at(args["out"], g, 4 * kGroupCols), i, 128);
+      for (int half = 0; half < 2; ++half) {
+        const int part = half * parts / 2;
+        std::vector<int> lanes;
+        for (int l = 0; l < 16; ++l) lanes.push_back(16 * half + l);
+        auto* i32x16 = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
+        Value* wide = b.CreateZExt(b.CreateShuffleVector(q, lanes), i32x16);
+        wide = b.CreateSub(wide, llvm::ConstantInt::get(i32x16, layout.offset));
+        Value* scale = row_factor(e, layout.scale, entry(group.scales, reader.scale_stride(), i, part), d);
+        Value* y = v.mul(v.splat(scale), b.CreateSIToFP(wide, v.type()));
+        if (layout.min != ScaleKind::None) {
+          Value* min =
+              v.splat(row_factor(e, layout.min, entry(group.mins, reader.min_stride(), i, part), dmin));
+          y = layout.min == ScaleKind::F16 ? v.add(y, min) : v.sub(y, min);
+        }
+        v.store(v.mul(y, out_scale), e.at(to, 64 * half));
+      }
+    });
+    return Values{e.at(at[0], group.bytes)};
+  });
+}
+
+}  // namespace
+
+llvm::Function* row_decode(Emitter& e, Format format, std::int64_t k) {
+  const std::string name = "row_decode_" + std::string(info(format).text_name) + "_" + std::to_string(k);
+  return e.function(
+      name, {in("panels"), i64("row"), out("out"), {"scale", Arg::Kind::F32}}, [&](const Args& args) {
+        Value* panel = e.at(args["panels"], e.b().CreateLShr(args["row"], e.i64(4)), panel_bytes(format, k));
+        Value* row = e.b().CreateAnd(args["row"], e.i64(kPanelRows - 1));
+        if (layout_for(format).is_float()) {
+          decode_floats(e, format, k, panel, row, args);
+        } else {
+          decode_blocks(e, format, k, panel, row, args);
+        }
+      });
+}
+
+}  // namespace gc::cpu
