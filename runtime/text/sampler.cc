@@ -1,0 +1,306 @@
+#include "runtime/text/sampler.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "runtime/base/format.h"
+
+#pragma STDC FP_CONTRACT OFF
+
+namespace gcrt {
+namespace {
+
+// Stages that llama.cpp has and this library does not yet.
+constexpr Str kKnownElsewhere[] = {"dry", "top_n_sigma", "typ_p",      "typical",
+                                   "xtc", "infill",      "adaptive_p", "mirostat"};
+
+struct Name {
+  SamplerKind kind;
+  Str name;
+};
+constexpr Name kNames[] = {
+#define SAMPLER(kind, name, letter) {SamplerKind::kind, name},
+#include "runtime/text/samplers.def"
+#undef SAMPLER
+};
+
+SamplerStage make_stage(SamplerKind kind, const SamplerOptions& o) {
+  SamplerStage s;
+  s.kind = kind;
+  switch (kind) {
+    case SamplerKind::kPenalties:
+      s.penalties = {o.repeat_last_n, o.repeat_penalty, o.frequency_penalty, o.presence_penalty};
+      break;
+    case SamplerKind::kTopK:
+      s.top_k = {o.top_k};
+      break;
+    case SamplerKind::kTopP:
+      s.top_p = {o.top_p, o.min_keep};
+      break;
+    case SamplerKind::kMinP:
+      s.min_p = {o.min_p, o.min_keep};
+      break;
+    case SamplerKind::kTemperature:
+      s.temperature = {o.temperature};
+      break;
+  }
+  return s;
+}
+
+// What is wrong with a stage; empty when nothing is.
+Str fault_of(const SamplerStage& s) {
+  switch (s.kind) {
+    case SamplerKind::kPenalties:
+      if (s.penalties.last_n < -1) return "repeat_last_n must be -1 or more";
+      if (!isfinite(s.penalties.repeat) || s.penalties.repeat <= 0) return "repeat_penalty must be above 0";
+      if (!isfinite(s.penalties.frequency)) return "frequency_penalty must be a finite number";
+      if (!isfinite(s.penalties.presence)) return "presence_penalty must be a finite number";
+      return {};
+    case SamplerKind::kTopK:
+      return {};
+    case SamplerKind::kTopP:
+      return isfinite(s.top_p.p) ? Str() : "top_p must be a finite number";
+    case SamplerKind::kMinP:
+      return isfinite(s.min_p.p) ? Str() : "min_p must be a finite number";
+    case SamplerKind::kTemperature:
+      return isfinite(s.temperature.t) ? Str() : "temperature must be a finite number";
+  }
+  return "unknown stage";
+}
+
+bool does_penalize(const PenaltyParams& p) {
+  return p.last_n != 0 && (p.repeat != 1.0f || p.frequency != 0.0f || p.presence != 0.0f);
+}
+
+float clamp_finite(float v) { return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : v; }
+
+float penalized(float logit, const PenaltyParams& p, int32_t count) {
+  if (logit == -INFINITY) return logit;
+  logit = logit <= 0 ? logit * p.repeat : logit / p.repeat;
+  float off = static_cast<float>(count) * p.frequency + p.presence;
+  // Huge penalties end at the smallest float, not at -inf: a penalty is no ban.
+  return clamp_finite(clamp_finite(logit) - clamp_finite(off));
+}
+
+}  // namespace
+
+double uniform_draw(uint64_t seed, uint64_t index) {
+  uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-53;
+}
+
+Str sampler_name(SamplerKind kind) {
+  for (const Name& n : kNames)
+    if (n.kind == kind) return n.name;
+  return {};
+}
+
+Status default_chain(const SamplerOptions& options, Vec<SamplerStage>& out) {
+  for (const Name& n : kNames)  // the table is in this order
+    if (!out.push(make_stage(n.kind, options))) return kErrMemory;
+  return kOk;
+}
+
+Status named_chain(const SamplerOptions& options, Str names, Vec<SamplerStage>& out, Span<char> message) {
+  for (size_t at = 0; at <= names.size();) {
+    size_t end = at;
+    while (end < names.size() && names[end] != ';') ++end;
+    Str name = names.sub(at, end - at);
+    at = end + 1;
+    if (name.empty()) continue;
+    const Name* found = nullptr;
+    for (const Name& n : kNames)
+      if (n.name == name) found = &n;
+    if (found) {
+      if (!out.push(make_stage(found->kind, options))) return kErrMemory;
+      continue;
+    }
+    for (Str known : kKnownElsewhere)
+      if (known == name) {
+        format_to(message, "sampler '", name, "' is not supported yet");
+        return kErrUnsupported;
+      }
+    format_to(message, "no sampler is called '", name, "'");
+    return kErrInput;
+  }
+  return kOk;
+}
+
+Status Sampler::init(int32_t n_vocab, Span<const SamplerStage> chain, Span<const LogitBias> bias,
+                     uint64_t seed, Span<char> message) {
+  if (n_vocab <= 0) return kErrArgument;
+  n_vocab_ = n_vocab;
+  last_n_ = 0;
+  greedy_ = false;
+  penalizes_ = false;
+  bool penalties_last = false, any_other = false;
+  for (const SamplerStage& s : chain) {
+    Str fault = fault_of(s);
+    if (!fault.empty()) {
+      format_to(message, fault);
+      return kErrArgument;
+    }
+    if (s.kind == SamplerKind::kTemperature && s.temperature.t <= 0) greedy_ = true;
+    if (s.kind == SamplerKind::kTopK && s.top_k.k == 1) greedy_ = true;
+    any_other |= s.kind != SamplerKind::kPenalties;
+    if (s.kind != SamplerKind::kPenalties || !does_penalize(s.penalties)) continue;
+    penalties_last |= any_other;
+    if (penalizes_) {
+      format_to(message, "penalties appear twice in the chain");
+      return kErrArgument;
+    }
+    penalizes_ = true;
+    last_n_ = s.penalties.last_n;
+  }
+  direct_ = greedy_ && !penalties_last;
+  for (const LogitBias& b : bias) {
+    if (b.id < 0 || b.id >= n_vocab) {
+      format_to(message, "logit bias for token ", b.id, ": the vocabulary has ", n_vocab, " tokens");
+      return kErrArgument;
+    }
+    if (!(b.value < INFINITY)) {
+      format_to(message, "logit bias for token ", b.id, " must be a finite number or -inf");
+      return kErrArgument;
+    }
+  }
+  if (!chain_.copy(chain) || !bias_.copy(bias)) return kErrMemory;
+  reset(seed);
+  return kOk;
+}
+
+void Sampler::reset(uint64_t seed) {
+  seed_ = seed;
+  draws_ = 0;
+  counts_.clear();
+  history_.clear();
+  oldest_ = 0;
+}
+
+Status Sampler::accept(int32_t token) {
+  if (token < 0 || token >= n_vocab_) return kErrArgument;
+  if (last_n_ == 0) return kOk;
+  int32_t* count = counts_.get(token);
+  if (!count) return kErrMemory;
+  ++*count;
+  if (last_n_ < 0) return kOk;
+  if (history_.size() < static_cast<size_t>(last_n_)) {
+    if (history_.push(token)) return kOk;
+    --*count;
+    return kErrMemory;
+  }
+  int32_t old = history_[oldest_];
+  history_[oldest_] = token;
+  oldest_ = oldest_ + 1 == history_.size() ? 0 : oldest_ + 1;
+  int32_t* old_count = counts_.find(old);
+  if (old_count && --*old_count == 0) counts_.erase(old);
+  return kOk;
+}
+
+Status Sampler::sample(Span<const float> logits, int32_t* token) {
+  if (logits.size() != static_cast<size_t>(n_vocab_)) return kErrArgument;
+  Status s = candidates_.load(logits);
+  return s == kOk ? run(false, token) : s;
+}
+
+Status Sampler::sample_list(Span<const int32_t> ids, Span<const float> logits, bool penalized,
+                            int32_t* token) {
+  Status s = candidates_.load(ids, logits);
+  return s == kOk ? run(penalized, token) : s;
+}
+
+Status Sampler::run(bool penalized, int32_t* token) {
+  if (!penalized) add_bias();
+  for (const SamplerStage& stage : chain_) {
+    bool penalties = stage.kind == SamplerKind::kPenalties;
+    if (penalties ? penalized : direct_) continue;
+    Status s = apply(stage);
+    if (s != kOk) return s;
+  }
+  return draw(token);
+}
+
+void Sampler::add_bias() {
+  for (const LogitBias& b : bias_) {
+    if (candidates_.is_all()) {
+      size_t i = static_cast<size_t>(b.id);
+      candidates_.set_logit(i, candidates_.logit(i) + b.value);
+      continue;
+    }
+    for (size_t i = 0; i < candidates_.size(); ++i)
+      if (candidates_.id(i) == b.id) candidates_.set_logit(i, candidates_.logit(i) + b.value);
+  }
+}
+
+void Sampler::penalize(const PenaltyParams& p) {
+  if (!does_penalize(p)) return;
+  if (candidates_.is_all()) {
+    counts_.each([&](int64_t id, int32_t count) {
+      size_t i = static_cast<size_t>(id);
+      candidates_.set_logit(i, penalized(candidates_.logit(i), p, count));
+    });
+    return;
+  }
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const int32_t* count = counts_.find(candidates_.id(i));
+    if (count) candidates_.set_logit(i, penalized(candidates_.logit(i), p, *count));
+  }
+}
+
+Status Sampler::apply(const SamplerStage& stage) {
+  switch (stage.kind) {
+    case SamplerKind::kPenalties:
+      penalize(stage.penalties);
+      return kOk;
+    case SamplerKind::kTopK:
+      return stage.top_k.k > 0 ? candidates_.keep_top(static_cast<size_t>(stage.top_k.k)) : kOk;
+    case SamplerKind::kTopP:
+      if (stage.top_p.p >= 1.0f) return kOk;
+      return candidates_.keep_mass(max_of(stage.top_p.p, 0.0f), stage.top_p.min_keep);
+    case SamplerKind::kMinP: {
+      if (stage.min_p.p <= 0.0f) return kOk;
+      size_t best = candidates_.best();
+      if (best == candidates_.size()) return kErrNan;
+      float threshold = candidates_.logit(best) + static_cast<float>(log(min_of(stage.min_p.p, 1.0f)));
+      return candidates_.keep_from(threshold, stage.min_p.min_keep);
+    }
+    case SamplerKind::kTemperature: {
+      if (stage.temperature.t > 0) {
+        candidates_.divide(stage.temperature.t);
+        return kOk;
+      }
+      return candidates_.keep_top(1);
+    }
+  }
+  return kErrArgument;
+}
+
+Status Sampler::draw(int32_t* token) {
+  if (greedy_) {
+    size_t best = candidates_.best();
+    if (best == candidates_.size()) return kErrNan;
+    *token = candidates_.id(best);
+    return kOk;
+  }
+  double sum = 0;
+  Status s = candidates_.softmax(&sum);
+  if (s != kOk) return s;
+  if (sum == 0) return kErrNan;
+  double total = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) total += static_cast<double>(candidates_.prob(i));
+  double target = uniform_draw(seed_, draws_++) * total, run = 0;
+  size_t chosen = candidates_.size();
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    float p = candidates_.prob(i);
+    if (p == 0) continue;
+    chosen = i;
+    run += static_cast<double>(p);
+    if (run > target) break;
+  }
+  *token = candidates_.id(chosen);
+  return kOk;
+}
+
+}  // namespace gcrt
