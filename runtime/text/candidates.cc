@@ -100,14 +100,18 @@ float Candidates::greatest() const {
 }
 
 size_t Candidates::best() const {
-  float top = greatest();
-  if (top == -INFINITY) return size();
-  size_t found = size();
-  for (size_t i = 0; i < size(); ++i) {
-    if (logits_[i] != top) continue;
-    if (all_) return i;
-    if (found == size() || id(i) < id(found)) found = i;
+  float top = -INFINITY;
+  size_t block = 0;
+  for (size_t b = 0; b < size(); b += kBlock) {
+    float m = greatest_of(logits_.data() + b, min_of(kBlock, size() - b));
+    if (m > top) top = m, block = b;
   }
+  if (top == -INFINITY) return size();
+  size_t found = block;
+  while (logits_[found] != top) ++found;
+  if (all_) return found;  // ids rise with the index
+  for (size_t i = found + 1; i < size(); ++i)
+    if (logits_[i] == top && id(i) < id(found)) found = i;
   return found;
 }
 
@@ -141,13 +145,13 @@ Status Candidates::rank(size_t k) {
       if (!keys_.push(key(i))) return kErrMemory;
   }
   select(keys_.data(), keys_.size(), k, key_before);
-  sort(keys_.data(), k, key_before);
+  if (k <= kSortLimit) sort(keys_.data(), k, key_before);
   keys_.truncate(k);
   return kOk;
 }
 
 // The first k of keys_ become the candidates.
-Status Candidates::take_keys(size_t k) {
+Status Candidates::take_keys(size_t k, bool sorted) {
   if (!ids_.resize(k)) return kErrMemory;
   logits_.truncate(k);
   for (size_t i = 0; i < k; ++i) {
@@ -155,7 +159,7 @@ Status Candidates::take_keys(size_t k) {
     ids_[i] = key_id(keys_[i]);
   }
   all_ = false;
-  sorted_ = true;
+  sorted_ = sorted;
   return kOk;
 }
 
@@ -167,7 +171,7 @@ Status Candidates::keep_top(size_t k) {
     return kOk;
   }
   Status s = rank(k);
-  return s == kOk ? take_keys(k) : s;
+  return s == kOk ? take_keys(k, k <= kSortLimit) : s;
 }
 
 Status Candidates::keep_from(float threshold, size_t min_keep) {
@@ -229,20 +233,48 @@ Status Candidates::keep_mass(float p, size_t min_keep) {
   if (s != kOk || sum == 0) return s;
   double target = static_cast<double>(p);
   if (sorted_) return keep_sorted_mass(target, min_keep);
-  size_t n = size();
-  double per_exp = 1.0 / sum;
+  // Usually a few hundred hold the mass.
   float top = greatest();
-  // Usually a few hundred hold the mass; sixteen times as many are tried when they do not.
-  for (size_t k = n <= 1024 ? n : 256;; k = min_of(n, k * 16)) {
-    s = rank(k);
-    if (s != kOk) return s;
-    double mass = 0;
-    for (size_t i = 0; i < k; ++i) {
-      mass += static_cast<double>(exp_negative(key_logit(keys_[i]) - top)) * per_exp;
-      if (mass >= target && i + 1 >= min_keep) return take_keys(i + 1);
-    }
-    if (k == n) return take_keys(n);
+  target *= sum;  // in units of exp(logit - top)
+  size_t n = size(), k = n <= kSortLimit ? n : 256;
+  s = rank(k);
+  if (s != kOk) return s;
+  double mass = 0;
+  for (size_t i = 0; i < k; ++i) {
+    mass += static_cast<double>(exp_negative(key_logit(keys_[i]) - top));
+    if (mass >= target && i + 1 >= min_keep) return take_keys(i + 1, true);
   }
+  return k == n ? take_keys(n, true) : select_mass(top, target, min_keep);
+}
+
+// Quickselect by mass instead of by count: of the two parts of a partition only the one where the target is crossed
+// is looked at again. Linear on the whole, and what remains is not sorted.
+Status Candidates::select_mass(float top, double target, size_t min_keep) {
+  size_t n = size();
+  keys_.clear();
+  if (!keys_.reserve(n)) return kErrMemory;
+  for (size_t i = 0; i < n; ++i)
+    if (!keys_.push(key(i))) return kErrMemory;
+  size_t begin = 0, end = n;
+  double before = 0;
+  for (int depth = detail::depth_limit(n); end - begin > 64 && depth; --depth) {
+    size_t middle = begin + detail::partition(keys_.data() + begin, end - begin, key_before);
+    double part = 0;
+    for (size_t i = begin; i < middle; ++i)
+      part += static_cast<double>(exp_negative(key_logit(keys_[i]) - top));
+    if (before + part >= target) {
+      end = middle;
+    } else {
+      before += part;
+      begin = middle;
+    }
+  }
+  sort(keys_.data() + begin, end - begin, key_before);
+  size_t kept = begin;
+  while (kept < end && before < target)
+    before += static_cast<double>(exp_negative(key_logit(keys_[kept++]) - top));
+  if (kept < min_keep) return keep_top(min_keep);
+  return take_keys(max_of(kept, size_t{1}), false);
 }
 
 void Candidates::divide(float t) {
