@@ -1,0 +1,243 @@
+// Speed of every matrix kernel on this machine, beside what the machine can do, measured in the same run:
+//   read   GB/s of a plain prefetched read of the same memory, by as many threads
+//   peak   rate of the ISA's product instruction on registers
+// A line is the best of many short samples, kernel and bound taking turns, so that a busy neighbour disturbs both alike.
+//
+//   bazel run --config=bench //codegen_cpu/kernels/matmul:bench -- [--isa=NAME] [--benchmark_filter=REGEX]
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "codegen_cpu/jit.h"
+#include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/matmul/test_data.h"
+#include "codegen_cpu/vec/dot.h"
+#include "codegen_cpu/vec/vec.h"
+
+namespace gc::cpu {
+namespace {
+
+using llvm::Value;
+using Values = Emitter::Values;
+
+constexpr std::int64_t kStreamBytes = std::int64_t{384} << 20;  // past every cache
+constexpr double kSeconds = 1.5;                                // a line's samples
+
+// void(p, i64 bytes, y): reads memory 256 bytes at a time, prefetching ahead.
+void emit_read(Emitter& e) {
+  e.function("read", {in("p"), i64("bytes"), out("y")}, [&](const Args& args) {
+    Vec v(e);
+    auto* type = llvm::FixedVectorType::get(e.b().getInt32Ty(), 16);
+    Value* zero = llvm::Constant::getNullValue(type);
+    const Values sums =
+        e.for_range(e.i64(0), args["bytes"], 256, {zero, zero, zero, zero}, [&](Value* i, const Values& in) {
+          Values out;
+          for (int j = 0; j < 4; ++j) {
+            Value* p = e.at(args["p"], e.b().CreateAdd(i, e.i64(64 * j)));
+            e.prefetch(e.at(p, 4096));
+            out.push_back(e.b().CreateXor(in[j], e.load(type, p, 64)));
+          }
+          return out;
+        });
+    Value* all = e.b().CreateXor(e.b().CreateXor(sums[0], sums[1]), e.b().CreateXor(sums[2], sums[3]));
+    e.store(all, args["y"], 64);
+  });
+}
+
+constexpr int kPeakChains = 12;
+
+// void(x, i64 n, y): n times 8 steps on kPeakChains independent sums, one operand from memory.
+void emit_peak(Emitter& e) {
+  e.function("peak", {in("x"), i64("n"), out("y")}, [&](const Args& args) {
+    const std::unique_ptr<Dot> dot = Dot::make(e);
+    Values w;
+    for (int o = 0; o < dot->operands(); ++o) w.push_back(e.load(dot->operand_type(), args["x"], 64));
+    const Values x = dot->activation(args["x"], 0, 1);
+    const Values init(kPeakChains, llvm::Constant::getNullValue(dot->acc_type()));
+    const Values sums = e.for_range(e.i64(0), args["n"], 1, init, [&](Value*, const Values& in) {
+      Values acc = in;
+      for (int s = 0; s < 8; ++s) {
+        for (Value*& a : acc) a = dot->mac(a, w, x);
+      }
+      return acc;
+    });
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      e.store(sums[i], e.at(args["y"], static_cast<std::int64_t>(i) * 64), 64);
+  });
+  // The same with f32 FMA.
+  e.function("peak_f32", {in("x"), i64("n"), out("y")}, [&](const Args& args) {
+    Vec v(e);
+    Value* w = v.load(args["x"]);
+    const Values sums =
+        e.for_range(e.i64(0), args["n"], 1, Values(kPeakChains, v.zero()), [&](Value*, const Values& in) {
+          Values acc = in;
+          for (int s = 0; s < 8; ++s) {
+            for (Value*& a : acc) a = v.fma(w, w, a);
+          }
+          return acc;
+        });
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      v.store(sums[i], e.at(args["y"], static_cast<std::int64_t>(i) * 64));
+  });
+}
+
+double seconds(const std::function<void(int)>& work, int threads) {
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::vector<std::thread> pool;
+  for (int t = 1; t < threads; ++t) {
+    pool.emplace_back([&, t] {
+      ++ready;
+      while (!go) benchmark::ClobberMemory();
+      work(t);
+    });
+  }
+  while (ready < threads - 1) benchmark::ClobberMemory();
+  const auto begin = std::chrono::steady_clock::now();
+  go = true;
+  work(0);
+  for (std::thread& t : pool) t.join();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Best times of two kinds of work, taking turns.
+std::pair<double, double> best(const std::function<void(int)>& a, const std::function<void(int)>& b,
+                               int threads) {
+  double best_a = 1e9, best_b = 1e9, total = 0;
+  while (total < kSeconds) {
+    const double sa = seconds(a, threads), sb = seconds(b, threads);
+    best_a = std::min(best_a, sa);
+    best_b = std::min(best_b, sb);
+    total += sa + sb;
+  }
+  return {best_a, best_b};
+}
+
+class Bench {
+ public:
+  Bench(const Isa& isa, std::uint8_t* memory) : isa_(isa), memory_(memory) {}
+
+  void run(benchmark::State& state, Format format, std::int64_t k, std::int64_t rows, int threads) {
+    const ir::Elem input = matmul_input(format);
+    const bool q16 = input == ir::Elem::Q16;
+    llvm::LLVMContext context;
+    Emitter e(context, isa_, "bench");
+    emit_read(e);
+    emit_peak(e);
+    const MatmulSpec spec{format, k, input};
+    matmul(e, spec);
+    if (q16) quantize(e, k);
+    const auto emitted = std::chrono::steady_clock::now();
+    Jit jit(e);
+    const double compile = std::chrono::duration<double>(std::chrono::steady_clock::now() - emitted).count();
+
+    // A few packed panels, repeated over the memory that is streamed; less of it where rows make the work long.
+    const std::int64_t panel = panel_bytes(format, k),
+                       bytes = rows == 1 ? kStreamBytes : kStreamBytes / (4 * rows);
+    const std::int64_t panels = bytes / panel / threads;
+    const auto image = pack::packed(format, 64, k, pack::random_matrix(format, 64, k, 1));
+    for (std::int64_t at = 0; at < bytes; at += static_cast<std::int64_t>(image.size())) {
+      std::memcpy(memory_ + at, image.data(),
+                  std::min<std::size_t>(image.size(), static_cast<std::size_t>(bytes - at)));
+    }
+    const std::vector<float> x = random_activations(rows * k, 5);
+    const std::int64_t x_stride = q16 ? act_row_bytes(k) : k * 4, y_stride = panels * 64;
+    auto xq = aligned<std::uint8_t>(rows * x_stride);
+    if (q16) {
+      jit.get<QuantizeFn>("quantize_" + std::to_string(k))(x.data(), k * 4, xq.get(), x_stride, rows);
+    } else {
+      std::memcpy(xq.get(), x.data(), x.size() * 4);
+    }
+    std::vector<Aligned<float>> y;
+    for (int t = 0; t < threads; ++t) {
+      y.push_back(aligned<float>(std::max<std::int64_t>(rows * y_stride / 4, 16 * kPeakChains)));
+      std::fill_n(y[t].get(), rows * y_stride / 4, 0.0f);
+    }
+    auto* f = jit.get<MatmulFn>(matmul_name(spec));
+    auto* read = jit.get<void(const std::uint8_t*, std::int64_t, float*)>("read");
+    auto* peak = jit.get<void(const std::uint8_t*, std::int64_t, float*)>(q16 ? "peak" : "peak_f32");
+    const auto multiply = [&](int t) {
+      f(memory_ + t * panels * panel, xq.get(), x_stride, y[t].get(), y_stride, panels, rows);
+    };
+    constexpr std::int64_t kPeakLoops = 20000;
+    const double macs = 16.0 * static_cast<double>(panels * k * rows);
+    for (auto _ : state) {
+      if (rows == 1) {
+        const auto [ours, bound] = best(
+            multiply, [&](int t) { read(memory_ + t * panels * panel, panels * panel, y[t].get()); },
+            threads);
+        const double size = static_cast<double>(threads * panels * panel);
+        state.counters["GB/s"] = size / ours / 1e9;
+        state.counters["read"] = size / bound / 1e9;
+        state.counters["share"] = bound / ours;
+        state.SetIterationTime(ours);
+      } else {
+        const auto [ours, bound] =
+            best(multiply, [&](int t) { peak(xq.get(), kPeakLoops, y[t].get()); }, threads);
+        // A mac() is 64 products of a plane; f32 FMA 16.
+        const double rate = static_cast<double>(kPeakLoops * 8 * kPeakChains) / bound;
+        const double needed = q16 ? macs / 64 * (isa_.has_vnni ? 2 : 1) : macs / 16;
+        state.counters["GOPS"] = 2 * macs * threads / ours / 1e9;
+        state.counters["peak"] = 2 * macs / needed * rate * threads / 1e9;
+        state.counters["share"] = needed / ours / rate;
+        state.counters["GB/s"] = static_cast<double>(threads * panels * panel) / ours / 1e9;
+        state.SetIterationTime(ours);
+      }
+    }
+    state.counters["compile_ms"] = compile * 1e3;
+  }
+
+ private:
+  const Isa& isa_;
+  std::uint8_t* memory_;
+};
+
+}  // namespace
+}  // namespace gc::cpu
+
+int main(int argc, char** argv) {
+  using namespace gc;
+  using namespace gc::cpu;
+  const Isa* isa = &best_host_isa();
+  benchmark::Initialize(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    const Isa* named = arg.substr(0, 6) == "--isa=" ? isa_by_name(arg.substr(6)) : nullptr;
+    if (!named) {
+      std::fprintf(stderr, "unknown argument or ISA: %s\n", argv[i]);
+      return 1;
+    }
+    isa = named;
+  }
+  std::printf("ISA %s\n", std::string(isa->name).c_str());
+  auto memory = aligned<std::uint8_t>(kStreamBytes + 8192);
+  std::memset(memory.get(), 0, kStreamBytes + 8192);
+  Bench bench(*isa, memory.get());
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  for (Format format : matmul_formats()) {
+    std::vector<std::int64_t> columns = {2560};
+    if (format == Format::Q8_0 || format == Format::Q5_0) columns.insert(columns.begin(), 640);
+    for (std::int64_t k : columns) {
+      for (std::int64_t rows : {1, 8, 64}) {
+        for (int threads : rows == 1 && cores > 1 ? std::vector<int>{1, 2} : std::vector<int>{1}) {
+          const std::string title = matmul_name({format, k, matmul_input(format)}) +
+                                    "/rows:" + std::to_string(rows) + "/threads:" + std::to_string(threads);
+          benchmark::RegisterBenchmark(
+              title.c_str(),
+              [=, &bench](benchmark::State& state) { bench.run(state, format, k, rows, threads); })
+              ->Iterations(1)
+              ->UseManualTime()
+              ->Unit(benchmark::kMillisecond);
+        }
+      }
+    }
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
