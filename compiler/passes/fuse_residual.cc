@@ -53,7 +53,9 @@ void fuse(Edit& e, int32_t add) {
   int32_t post = post_of(e, sum.inputs[1], eps);
   if (post < 0) {
     post = post_of(e, sum.inputs[0], eps);
-    if (post >= 0) std::swap(fused.inputs[0], fused.inputs[1]);
+    // The stream comes first: without a norm to tell, the branch is the operand that was made later.
+    bool swapped = post >= 0 || e.def(sum.inputs[0]) > e.def(sum.inputs[1]);
+    if (swapped) std::swap(fused.inputs[0], fused.inputs[1]);
   }
   if (post >= 0) {
     fused.inputs[1] = e.op(post).inputs[0];

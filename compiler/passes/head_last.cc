@@ -68,7 +68,6 @@ bool move_one(Graph& g) {
     // A value that enters a layer is whole; only what enters the head may be of the rows asked for.
     bool enters_head = head >= 0 && e.graph().layer_input[head] == x;
     if (e.is_layer_input(x) && !enters_head) continue;
-    // A sum that enters the head keeps its name as the head's input; other values take that of the select.
     std::vector<Op> with;
     Op below = f;
     for (ValueId& v : below.inputs) {
@@ -81,8 +80,13 @@ bool move_one(Graph& g) {
       }
       v = known->results[0];
     }
+    // The result keeps the name that the dumps know: the graph's output's, else that of the value it is.
+    if (e.is_output(select.results[0]) && !enters_head) {
+      below.results = select.results;
+    } else {
+      e.rename(select.results[0], x);
+    }
     with.push_back(below);
-    e.rename(select.results[0], x);
     e.erase(at);
     e.replace(i, std::move(with));
     moved = true;

@@ -111,19 +111,20 @@ double nmse(const std::vector<float>& a, const std::vector<float>& b) {
 
 // Values of one name mean the same before and after the passes (where they survive and keep their shape).
 int compare(const ir::Graph& before, const ir::Graph& after, const Source& s, const Args& args) {
-  std::map<std::string, std::vector<float>, std::less<>> known;
-  std::map<std::string_view, ir::Type> types;
-  for (const ir::Value& v : before.values) types[v.name] = v.type;
+  std::map<std::string, std::vector<std::vector<float>>, std::less<>> known;  // by name and step
+  std::map<std::string, size_t, std::less<>> seen;
   std::vector<float> a = run_all(before, s, args, [&](std::string_view name, const ir::Tensor& t) {
-    known[std::string(name)] = t.data;
+    known[std::string(name)].push_back(t.data);
   });
   int common = 0, parted = 0;
   double worst = 0;
   std::vector<float> b = run_all(after, s, args, [&](std::string_view name, const ir::Tensor& t) {
     auto at = known.find(name);
-    if (at == known.end() || at->second.size() != t.data.size()) return;
+    if (at == known.end()) return;
+    const std::vector<float>& other = at->second[seen[std::string(name)]++];
+    if (other.size() != t.data.size()) return;
     common++;
-    double e = nmse(at->second, t.data);
+    double e = nmse(other, t.data);
     worst = std::max(worst, e);
     if (!(e <= args.tolerance) && parted++ == 0)
       printf("first to part: %.*s, nmse %.3e\n", int(name.size()), name.data(), e);
