@@ -54,17 +54,19 @@ void Vec::store(Value* v, Value* p, int count) { store_any(v, p, count, 4); }
 
 Value* Vec::load_f16(Value* p, int count) { return b_.CreateFPExt(load_any(e_.f16(), p, count, 2), type()); }
 
-void Vec::store_f16(Value* v, Value* p, int count) {
-  store_any(b_.CreateFPTrunc(v, type(e_.f16())), p, count, 2);
-}
+void Vec::store_f16(Value* v, Value* p, int count) { store_any(to_f16(v), p, count, 2); }
 
 Value* Vec::load_bf16(Value* p, int count) {
   Value* bits = b_.CreateZExt(load_any(b_.getInt16Ty(), p, count, 2), type(b_.getInt32Ty()));
   return b_.CreateBitCast(b_.CreateShl(bits, 16), type());
 }
 
+Value* Vec::to_f16(Value* v) { return b_.CreateFPTrunc(v, type(e_.f16())); }
+
+void Vec::store_bf16(Value* v, Value* p, int count) { store_any(to_bf16(v), p, count, 2); }
+
 // By integers: without AVX512-BF16 an fptrunc to bfloat would become a library call.
-void Vec::store_bf16(Value* v, Value* p, int count) {
+Value* Vec::to_bf16(Value* v) {
   llvm::Type* i32s = type(b_.getInt32Ty());
   auto constant = [&](std::uint32_t c) { return llvm::ConstantInt::get(i32s, c); };
   Value* bits = b_.CreateBitCast(v, i32s);
@@ -72,11 +74,15 @@ void Vec::store_bf16(Value* v, Value* p, int count) {
   Value* rounded = b_.CreateAdd(b_.CreateAdd(bits, constant(0x7fff)), odd);
   Value* quiet_nan = b_.CreateOr(bits, constant(0x400000));
   Value* high = b_.CreateLShr(b_.CreateSelect(b_.CreateFCmpUNO(v, v), quiet_nan, rounded), 16);
-  store_any(b_.CreateTrunc(high, type(b_.getInt16Ty())), p, count, 2);
+  return b_.CreateTrunc(high, type(b_.getInt16Ty()));
 }
 
 Value* Vec::fma(Value* a, Value* b, Value* c) {
   return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
+}
+Value* Vec::first(Value* a, int count) {
+  if (count == kLanes) return a;
+  return b_.CreateSelect(first_lanes(e_.context(), count), a, llvm::Constant::getNullValue(a->getType()));
 }
 Value* Vec::sqrt(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a); }
 Value* Vec::abs(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a); }

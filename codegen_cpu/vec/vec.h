@@ -36,6 +36,8 @@ class Vec {
   // Rounded to nearest even.
   void store_f16(Value* v, Value* p, int count = kLanes);
   void store_bf16(Value* v, Value* p, int count = kLanes);
+  Value* to_f16(Value* v);   // <16 x half>
+  Value* to_bf16(Value* v);  // <16 x i16>, the bits
   // One f32 at p in all lanes.
   Value* load_splat(Value* p) { return splat(e_.load(e_.f32(), p, 4)); }
 
@@ -45,6 +47,7 @@ class Vec {
   Value* div(Value* a, Value* b) { return b_.CreateFDiv(a, b); }
   Value* neg(Value* a) { return b_.CreateFNeg(a); }
   Value* fma(Value* a, Value* b, Value* c);  // a * b + c, rounded once
+  Value* first(Value* a, int count);         // the lanes from `count` on as 0
   Value* sqrt(Value* a);
   Value* abs(Value* a);
   Value* copysign(Value* magnitude, Value* sign);

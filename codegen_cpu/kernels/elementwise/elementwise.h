@@ -1,0 +1,24 @@
+// The plain elementwise ops over f32 rows of n, and the choice of rows. y may be an input (the same rows).
+#pragma once
+
+#include "codegen_cpu/emitter.h"
+#include "compiler/ir/ir.h"
+
+namespace gc::cpu {
+
+// void(x, i64 xs, y, i64 ys, i64 rows)
+llvm::Function* act(Emitter& e, ir::Fn fn, std::int64_t n);
+llvm::Function* softcap(Emitter& e, float cap, std::int64_t n);
+llvm::Function* scale(Emitter& e, float by, std::int64_t n);
+
+// void(x0, i64 x0s, x1, i64 x1s, y, i64 ys, i64 rows)
+llvm::Function* add(Emitter& e, std::int64_t n);
+llvm::Function* mul(Emitter& e, std::int64_t n);
+
+// void(x, i64 xs, w, y, i64 ys, i64 rows): y[t] = x[t] + w
+llvm::Function* bias(Emitter& e, std::int64_t n);
+
+// void(x, i64 xs, outputs, y, i64 ys, i64 n_outputs): y[r] = x[outputs[r]], outputs u32[n_outputs]; y is not x.
+llvm::Function* select(Emitter& e, std::int64_t n);
+
+}  // namespace gc::cpu

@@ -1,0 +1,79 @@
+#include "codegen_cpu/kernels/elementwise/elementwise.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen_cpu/kernels/testing.h"
+
+namespace gc::cpu {
+namespace {
+
+using testing::Buffer;
+using testing::Kernels;
+using Unary = void(const float* x, std::int64_t xs, float* y, std::int64_t ys, std::int64_t rows);
+using Binary = void(const float* x0, std::int64_t x0s, const float* x1, std::int64_t x1s, float* y,
+                    std::int64_t ys, std::int64_t rows);
+using Bias = void(const float* x, std::int64_t xs, const float* w, float* y, std::int64_t ys,
+                  std::int64_t rows);
+using Select = void(const float* x, std::int64_t xs, const std::uint32_t* outputs, float* y, std::int64_t ys,
+                    std::int64_t n);
+
+constexpr std::int64_t kRows = 4;
+
+TEST(Elementwise, EveryOpOverTailsAndStrides) {
+  for (std::int64_t n : {1, 15, 16, 40, 256}) {
+    for (const Isa* isa : host_isas()) {
+      Kernels k(*isa);
+      const std::string act_name = k.name(act(k.e(), ir::Fn::relu2, n));
+      const std::string cap_name = k.name(softcap(k.e(), 30, n));
+      const std::string scale_name = k.name(scale(k.e(), 0.25f, n));
+      const std::string add_name = k.name(add(k.e(), n));
+      const std::string mul_name = k.name(mul(k.e(), n));
+      const std::string bias_name = k.name(bias(k.e(), n));
+      const std::int64_t stride = n + 5;
+      Buffer<float> x(kRows * stride), z(kRows * stride), y(kRows * stride), w(n);
+      testing::fill_random(x, 1, 20);
+      testing::fill_random(z, 2);
+      testing::fill_random(w, 3);
+      auto expect = [&](auto reference) {
+        for (std::int64_t t = 0; t < kRows; ++t) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            const double r = reference(t * stride + i, i);
+            ASSERT_NEAR(y[t * stride + i], r, 1e-6 * std::abs(r)) << isa->name << " " << n;
+          }
+        }
+      };
+      const std::int64_t s = stride * 4;
+      k.get<Unary>(act_name)(x.data(), s, y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t) { return x[at] > 0 ? double(x[at]) * x[at] : 0; });
+      k.get<Unary>(cap_name)(x.data(), s, y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t) { return 30 * std::tanh(double(x[at]) / 30); });
+      k.get<Unary>(scale_name)(x.data(), s, y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t) { return 0.25 * x[at]; });
+      k.get<Binary>(add_name)(x.data(), s, z.data(), s, y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t) { return x[at] + z[at]; });
+      k.get<Binary>(mul_name)(x.data(), s, z.data(), s, y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t) { return x[at] * z[at]; });
+      k.get<Bias>(bias_name)(x.data(), s, w.data(), y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t i) { return x[at] + w[i]; });
+      std::memcpy(y.data(), x.data(), x.size() * 4);
+      k.get<Bias>(bias_name)(y.data(), s, w.data(), y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t i) { return x[at] + w[i]; });
+    }
+  }
+}
+
+TEST(Select, CopiesTheRowsAskedFor) {
+  for (const Isa* isa : host_isas()) {
+    Kernels k(*isa);
+    const std::int64_t n = 40;
+    const std::string name = k.name(select(k.e(), n));
+    Buffer<float> x(kRows * n), y(3 * n);
+    testing::fill_random(x, 1);
+    const std::uint32_t outputs[] = {0, 2, 3};
+    k.get<Select>(name)(x.data(), n * 4, outputs, y.data(), n * 4, 3);
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(std::memcmp(&y[r * n], &x[outputs[r] * n], n * 4), 0);
+  }
+}
+
+}  // namespace
+}  // namespace gc::cpu

@@ -1,0 +1,55 @@
+#include "codegen_cpu/kernels/row_out/row_out.h"
+
+#include <cstdio>
+
+#include "codegen_cpu/act_layout.h"
+#include "compiler/base/error.h"
+
+namespace gc::cpu {
+
+using llvm::Value;
+
+void emit_row_part(Vec& v, ir::Elem elem, Value* row, std::int64_t columns, Value* begin, std::int64_t n,
+                   const std::function<Value*(Value*, int)>& value) {
+  Emitter& e = v.e();
+  if (elem == ir::Elem::F32) {
+    Value* part = e.at(row, begin, std::int64_t{4});
+    v.over(n, [&](Value* i, int count) { v.store(value(i, count), e.at(part, i, std::int64_t{4}), count); });
+    return;
+  }
+  GC_CHECK(elem == ir::Elem::Q16 && n % 32 == 0 && columns % 32 == 0, "rows of ", columns, ", parts of ", n);
+  e.for_range(0, n, 32, [&](Value* i) {
+    Value* second = e.b().CreateAdd(i, e.i64(16));
+    Value* x0 = value(i, Vec::kLanes);
+    Value* x1 = value(second, Vec::kLanes);
+    Value* block = e.b().CreateLShr(e.b().CreateAdd(begin, i), 5);
+    emit_quantize_block(e, row, columns, block, x0, x1);
+  });
+}
+
+void emit_row(Vec& v, ir::Elem elem, Value* row, std::int64_t n,
+              const std::function<Value*(Value*, int)>& value) {
+  emit_row_part(v, elem, row, n, v.e().i64(0), n, value);
+}
+
+std::string float_name(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", x);
+  return text;
+}
+
+std::string elem_suffix(ir::Elem elem) {
+  switch (elem) {
+    case ir::Elem::F32:
+      return "";
+    case ir::Elem::Q16:
+      return "_q16";
+    case ir::Elem::F16:
+    case ir::Elem::BF16:
+    case ir::Elem::I32:
+      break;
+  }
+  throw_internal("no kernel writes rows of ", ir::name(elem));
+}
+
+}  // namespace gc::cpu
