@@ -15,6 +15,7 @@ namespace {
 
 namespace fz = gcrt::frozen;
 
+fz::View open(FrozenVocab&& f) = delete;  // a view needs its bytes
 fz::View open(const FrozenVocab& f) {
   fz::View v;
   EXPECT_EQ(v.open({f.blob.data(), f.blob.size()}), gcrt::kOk);
@@ -79,7 +80,8 @@ TEST(Freeze, FindsTheEndsOfGeneration) {
   std::int32_t end = t.add("<end_of_turn>", 0, TokenType::kControl);
   std::int32_t eos = t.add("<eos>", 0, TokenType::kUserDefined);
   std::int32_t html = t.add("<b>", 0, TokenType::kUserDefined);
-  fz::View v = open(freeze(t.vocab, {}));
+  FrozenVocab v_blob = freeze(t.vocab, {});
+  fz::View v = open(v_blob);
   EXPECT_TRUE(v.is_eog(end));
   EXPECT_TRUE(v.is_eog(eos));
   EXPECT_FALSE(v.is_eog(html));
@@ -92,10 +94,12 @@ TEST(Freeze, MessageEndsAreNotAnswerEnds) {
   TestVocab t;
   std::int32_t end = t.add("<|end|>", 0, TokenType::kControl);
   std::int32_t ret = t.add("<|return|>", 0, TokenType::kControl);
-  fz::View before = open(freeze(t.vocab, {}));
+  FrozenVocab before_blob = freeze(t.vocab, {});
+  fz::View before = open(before_blob);
   EXPECT_TRUE(before.is_eog(end));
   t.add("<|call|>", 0, TokenType::kControl);
-  fz::View v = open(freeze(t.vocab, {}));
+  FrozenVocab v_blob = freeze(t.vocab, {});
+  fz::View v = open(v_blob);
   EXPECT_FALSE(v.is_eog(end));
   EXPECT_TRUE(v.is_eog(ret));
 }
