@@ -24,28 +24,38 @@ bool readable(const unsigned char* byte) {
 
 }  // namespace
 
+Status open_image(const gc_image_header** image, Span<char> message) {
+  if (gc_weights.location != GC_WEIGHTS_INSIDE) {
+    format_to(message, "this file holds no weights");
+    return kErrImage;
+  }
+  const gc_image_header* header = gc_image();
+  const unsigned char* begin = reinterpret_cast<const unsigned char*>(header);
+  if (!readable(begin) || !readable(begin + gc_weights.size - 1)) {
+    format_to(message, "this file is cut off: its weights end early");
+    return kErrImage;
+  }
+  if (!gc_image_check_header(header, gc_weights.size) ||
+      header->header_checksum != gc_weights.header_checksum) {
+    format_to(message, "the header of this file's weights is damaged");
+    return kErrImage;
+  }
+  *image = header;
+  return kOk;
+}
+
 Status open_model(Str isa, Model* model, Span<char> message) {
-  model->program = choose_program(gc_programs, gc_n_programs, isa, message);
-  if (model->program == nullptr) return kErrIsa;
   if (gc_the_model.abi_version != GC_ABI_VERSION || gc_the_model.size != sizeof(gc_model)) {
     format_to(message, "the model's description is of another version of the runtime");
     return kErrImage;
   }
   model->facts = &gc_the_model;
-  if (gc_weights.location != GC_WEIGHTS_INSIDE) {
-    format_to(message, "this file holds no weights");
-    return kErrImage;
-  }
-  const gc_image_header* image = gc_image();
-  const unsigned char* end = reinterpret_cast<const unsigned char*>(image) + gc_weights.size;
-  if (!readable(reinterpret_cast<const unsigned char*>(image)) || !readable(end - 1)) {
-    format_to(message, "this file is cut off: its weights end early");
-    return kErrImage;
-  }
-  if (!gc_image_check_header(image, gc_weights.size) ||
-      image->header_checksum != gc_weights.header_checksum ||
-      image->size - image->header_size < model->program->weights_bytes) {
-    format_to(message, "the header of this file's weights is damaged");
+  model->program = choose_program(gc_programs, gc_n_programs, isa, message);
+  if (model->program == nullptr) return kErrIsa;
+  const gc_image_header* image = nullptr;
+  if (const Status s = open_image(&image, message); s != kOk) return s;
+  if (image->size - image->header_size < model->program->weights_bytes) {
+    format_to(message, "this file holds less weights than its program reads");
     return kErrImage;
   }
   model->weights = gc_image_data(image);

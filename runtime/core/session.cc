@@ -55,12 +55,12 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   model_ = model;
   options_ = with_defaults(model, given);
   allocator_ = allocator;
-  const SessionMemory need = session_memory(model, options_);
   if (options_.kv_type >= GC_KV_TYPES ||
       model.program->entries[GC_ENTRY_PREFILL][options_.kv_type] == nullptr) {
     format_to(message, "this file has no kernels for that KV type");
     return kErrUnsupported;
   }
+  const SessionMemory need = session_memory(model, options_);
   auto out_of_memory = [&] {
     format_to(message, "not enough memory: a context of ", options_.n_ctx, " needs ", need.kv >> 20,
               " MiB of KV and ", need.arena >> 20, " MiB of scratch");

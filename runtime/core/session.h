@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "runtime/abi/image.h"
 #include "runtime/abi/program.h"
 #include "runtime/core/kv_cache.h"
 #include "runtime/core/threads.h"
@@ -18,6 +19,9 @@ struct Model {
   const gc_model* facts = nullptr;
   const uint8_t* weights = nullptr;  // base that the program's offsets count from
 };
+
+// The weights of this file, with their header verified. kErrImage: cut off or damaged, `message` says how.
+Status open_image(const gc_image_header** image, Span<char> message);
 
 // The model of this file, for this CPU (or for the ISA of that name). `message` says what is wrong: kErrIsa,
 // kErrImage (weights cut off or damaged), kErrUnsupported.

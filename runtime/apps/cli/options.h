@@ -1,0 +1,102 @@
+#pragma once
+// The command line: one table (options.cc) with every flag's names, argument, help, commands, range and place in
+// Options. Parsing, help and near matches all read it. Names are llama.cpp's where it has the flag.
+#include <stdint.h>
+
+#include "runtime/abi/program.h"
+#include "runtime/base/span.h"
+#include "runtime/base/status.h"
+
+namespace gcrt {
+
+enum class Command : uint8_t {
+#define COMMAND(kind, name, help) kind,
+#include "runtime/apps/cli/commands.def"
+#undef COMMAND
+};
+constexpr uint32_t kCommands = 0
+#define COMMAND(kind, name, help) +1
+#include "runtime/apps/cli/commands.def"
+#undef COMMAND
+    ;
+const char* command_name(Command command);
+const char* command_help(Command command);
+// False when no command is called so.
+bool find_command(Str name, Command* command);
+
+struct IntList {
+  static constexpr uint32_t kMost = 32;
+  int64_t values[kMost] = {};
+  uint32_t n = 0;
+};
+struct TextList {
+  static constexpr uint32_t kMost = 32;
+  const char* values[kMost] = {};
+  uint32_t n = 0;
+};
+
+enum class BenchFormat : uint32_t { kMarkdown, kJson, kCsv };
+
+struct Options {
+  // Input. Null: not given.
+  const char* prompt = nullptr;
+  const char* file = nullptr;
+  const char* binary_file = nullptr;
+  const char* tokens = nullptr;
+  const char* tokens_file = nullptr;
+  TextList words;  // arguments that are no flags
+  bool from_stdin = false;
+  bool escape = true;
+  // Output.
+  const char* output = nullptr;
+  bool display_prompt = true;
+  bool special = false;
+  bool add_bos = true;
+  bool ids = false;
+  bool perf = true;
+  bool json = false;
+  uint32_t bench_format = 0;  // BenchFormat
+  // Machine.
+  const char* isa = "";
+  int64_t threads = -1;
+  int64_t n_ctx = 0;
+  int64_t n_batch = 2048;
+  int64_t n_ubatch = 0;  // 0: the command's own
+  uint32_t cache_k = GC_KV_F16, cache_v = GC_KV_F16;
+  bool decode = false;
+  // Generation.
+  int64_t n_predict = -1;
+  bool ignore_eos = false;
+  TextList stops;
+  // Sampling. NaN or kUnset: the model's own default, or else the sampler's.
+  static constexpr int64_t kUnset = INT64_MIN;
+  uint64_t seed = 0;
+  bool random_seed = true;
+  const char* samplers = nullptr;
+  float temp = __builtin_nanf("");
+  float top_p = __builtin_nanf("");
+  float min_p = __builtin_nanf("");
+  float repeat_penalty = __builtin_nanf("");
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  int64_t top_k = kUnset;
+  int64_t repeat_last_n = 64;
+  // Bench.
+  IntList bench_prompt, bench_gen, bench_sequences;
+  int64_t repetitions = 5;
+  bool warmup = true;
+  // Instead of the command.
+  bool help = false;
+  bool version = false;
+};
+
+// argv[0] is skipped. kErrInput: `message` says in one line which argument is wrong and why.
+Status parse_options(Command command, int argc, char** argv, Options* options, Span<char> message);
+
+class Output;
+// The flags of a command, in the order of the table.
+void print_flags(Command command, Output& out);
+
+const char* kv_type_name(uint32_t type);
+
+}  // namespace gcrt

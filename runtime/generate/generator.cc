@@ -1,0 +1,156 @@
+#include "runtime/generate/generator.h"
+
+#include <time.h>
+
+#include "runtime/base/format.h"
+
+namespace gcrt {
+namespace {
+
+constexpr size_t kTextBytes = 1024;  // longer than any piece of a usual vocabulary
+
+int64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+}  // namespace
+
+Generator::~Generator() {
+  if (logits_ != nullptr) allocator_.put(logits_, logits_bytes_, 64);
+}
+
+Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenizer, const GenerateOptions& options,
+                       Span<char> message) {
+  GCRT_ASSERT(logits_ == nullptr);
+  session_ = session;
+  seq_ = seq;
+  tokenizer_ = tokenizer != nullptr && tokenizer->available() ? tokenizer : nullptr;
+  max_tokens_ = options.max_tokens;
+  show_special_ = options.show_special;
+  auto out_of_memory = [&] {
+    format_to(message, "not enough memory for the sampler");
+    return kErrMemory;
+  };
+  logits_bytes_ = session->logits_stride() * sizeof(float);
+  logits_ = static_cast<float*>(allocator_.get(logits_bytes_, 64));
+  if (logits_ == nullptr || !bytes_.reserve(kTextBytes) || !safe_.reserve(kTextBytes) ||
+      !text_.reserve(kTextBytes))
+    return out_of_memory();
+  Vec<LogitBias> bias(allocator_);
+  if (!bias.append(options.bias)) return out_of_memory();
+  if (options.ignore_eog && tokenizer_ != nullptr)
+    for (int32_t id : tokenizer_->view().eog())
+      if (!bias.push({id, -__builtin_inff()})) return out_of_memory();
+  const int32_t n_vocab = static_cast<int32_t>(session->model().program->n_vocab);
+  Status s = sampler_.init(n_vocab, options.chain, bias, options.seed, message);
+  if (s == kErrMemory) return out_of_memory();
+  if (s != kOk) return s;
+  s = stop_.init(options.stops);
+  if (s == kErrMemory) return out_of_memory();
+  if (s != kOk) format_to(message, "a stop string is empty");
+  return s;
+}
+
+Status Generator::check_prompt(Span<const int32_t> prompt, Span<char> message) const {
+  const uint32_t n_vocab = session_->model().program->n_vocab, n_ctx = session_->options().n_ctx,
+                 used = session_->kv().length(seq_);
+  if (prompt.empty()) {
+    format_to(message, "the prompt has no tokens");
+    return kErrArgument;
+  }
+  for (int32_t id : prompt) {
+    if (id >= 0 && static_cast<uint32_t>(id) < n_vocab) continue;
+    format_to(message, "token ", id, ": the model has ", n_vocab, " tokens");
+    return kErrArgument;
+  }
+  if (prompt.size() <= n_ctx - used) return kOk;
+  Writer w(message.data(), message.size());
+  format(w, "the prompt has ", prompt.size(), " tokens, and the context ", n_ctx);
+  if (used != 0) format(w, ", of which ", used, " are in use");
+  return kErrFull;
+}
+
+Status Generator::generate(Span<const int32_t> prompt, OnToken on_token, void* user, End* end,
+                           Span<char> message) {
+  times_ = GenerateTimes();
+  stop_.reset();
+  utf8_ = Utf8Stream();
+  if (const Status s = check_prompt(prompt, message); s != kOk) return s;
+  Status s = run(prompt, on_token, user, end, message);
+  if (s == kErrAborted) {
+    *end = End::kAborted;
+    s = kOk;
+  }
+  if (s != kOk || *end == End::kCaller) return s;
+  return rest_of_text(on_token, user);
+}
+
+Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message) {
+  for (int32_t id : prompt)
+    if (const Status s = sampler_.accept(id); s != kOk) return s;
+  const int64_t begin = now_ns();
+  Status s = session_->prompt(seq_, prompt, max_tokens_ == 0 ? nullptr : logits_);
+  const int64_t read = now_ns();
+  times_.prompt_ns = read - begin;
+  times_.prompt_tokens = prompt.size();
+  if (s != kOk) return s;
+  s = loop(on_token, user, end, message);
+  times_.generate_ns = now_ns() - read;
+  return s;
+}
+
+Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> message) {
+  const uint32_t n_vocab = session_->model().program->n_vocab;
+  while (max_tokens_ < 0 || times_.tokens < static_cast<uint64_t>(max_tokens_)) {
+    int32_t token = 0;
+    Status s = sampler_.sample(Span<const float>(logits_, n_vocab), &token);
+    if (s == kErrNan) format_to(message, "the model's output is not a number");
+    if (s == kOk) s = sampler_.accept(token);
+    if (s != kOk) return s;
+    ++times_.tokens;
+    if (ends(token)) {
+      *end = End::kEog;
+      return kOk;
+    }
+    if (s = text_of(token); s != kOk) return s;
+    const bool wanted = on_token(user, token, str(text_));
+    if (stop_.stopped() || !wanted) {
+      *end = stop_.stopped() ? End::kStop : End::kCaller;
+      return kOk;
+    }
+    if (times_.tokens == static_cast<uint64_t>(max_tokens_)) break;
+    if (session_->kv().length(seq_) == session_->options().n_ctx) {
+      *end = End::kContext;
+      return kOk;
+    }
+    if (s = session_->decode(seq_, token, logits_); s != kOk) return s;
+    ++times_.steps;
+  }
+  *end = End::kLength;
+  return kOk;
+}
+
+Status Generator::text_of(int32_t token) {
+  bytes_.clear();
+  safe_.clear();
+  text_.clear();
+  if (tokenizer_ == nullptr) return kOk;
+  if (const Status s = tokenizer_->append_piece(token, show_special_, bytes_); s != kOk) return s;
+  if (const Status s = stop_.push(str(bytes_), safe_); s != kOk) return s;
+  return utf8_.push(str(safe_), text_);
+}
+
+Status Generator::rest_of_text(OnToken on_token, void* user) {
+  safe_.clear();
+  text_.clear();
+  if (!stop_.stopped())
+    if (const Status s = stop_.finish(safe_); s != kOk) return s;
+  if (const Status s = utf8_.push(str(safe_), text_); s != kOk) return s;
+  if (const Status s = utf8_.finish(text_); s != kOk) return s;
+  if (!text_.empty()) on_token(user, -1, str(text_));
+  return kOk;
+}
+
+}  // namespace gcrt
