@@ -21,8 +21,8 @@ Generator::~Generator() {
   if (logits_ != nullptr) allocator_.put(logits_, logits_bytes_, 64);
 }
 
-Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenizer, const GenerateOptions& options,
-                       Span<char> message) {
+Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenizer,
+                       const GenerateOptions& options, Span<char> message) {
   GCRT_ASSERT(logits_ == nullptr);
   session_ = session;
   seq_ = seq;
@@ -87,7 +87,8 @@ Status Generator::generate(Span<const int32_t> prompt, OnToken on_token, void* u
   return rest_of_text(on_token, user);
 }
 
-Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message) {
+Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end,
+                      Span<char> message) {
   for (int32_t id : prompt)
     if (const Status s = sampler_.accept(id); s != kOk) return s;
   const int64_t begin = now_ns();

@@ -23,8 +23,8 @@
 namespace gcrt {
 
 struct GenerateOptions {
-  int64_t max_tokens = -1;  // negative: no limit but the context
-  bool ignore_eog = false;  // tokens that end a generation are never chosen
+  int64_t max_tokens = -1;    // negative: no limit but the context
+  bool ignore_eog = false;    // tokens that end a generation are never chosen
   bool show_special = false;  // control tokens appear in the text
   uint64_t seed = 0;
   // Copied by init().
@@ -44,9 +44,9 @@ enum class End : uint8_t {
 
 struct GenerateTimes {
   uint64_t prompt_tokens = 0, tokens = 0;
-  uint64_t steps = 0;         // tokens run through the model after the prompt: tokens but the last
-  int64_t prompt_ns = 0;      // the prompt's steps
-  int64_t generate_ns = 0;    // from the prompt's end to the last token
+  uint64_t steps = 0;       // tokens run through the model after the prompt: tokens but the last
+  int64_t prompt_ns = 0;    // the prompt's steps
+  int64_t generate_ns = 0;  // from the prompt's end to the last token
 };
 
 class Generator {

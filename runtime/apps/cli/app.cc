@@ -1,0 +1,169 @@
+#include "runtime/apps/cli/app.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace gcrt {
+
+int64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+int App::fail_text(Str text, bool cut) {
+  out.flush();  // what was said before comes before
+  err.print(name, ": error: ");
+  // A name or an argument may hold line breaks and terminal sequences.
+  for (char c : text) err.put(static_cast<uint8_t>(c) < 0x20 || c == 0x7f ? '?' : c);
+  err.print(cut ? "...\n" : "\n");
+  err.flush();
+  return kExitError;
+}
+
+int App::fail_status(Status status) {
+  if (message[0] != 0) return fail(Str(message));
+  switch (status) {
+    case kErrMemory:
+      return fail("out of memory: ", failure.bytes, " bytes could not be had");
+    case kErrAborted:
+      return fail("interrupted");
+    case kErrNan:
+      return fail("the model's output is not a number");
+    case kErrUnsupported:
+      return fail("this file has no code for that");
+    case kErrImage:
+      return fail("this file is damaged");
+    default:
+      return fail("status ", status);
+  }
+}
+
+int App::done(int code) {
+  out.flush();
+  if (out.ok()) return code;
+  // Nobody is reading any more: no error of ours, and nobody to tell.
+  if (out.error() == EPIPE) return kExitError;
+  return fail("cannot write: ", strerror(out.error()));
+}
+
+// ---- Input ----
+
+bool read_input(App& app, const char* path, Vec<char>* out) {
+  const bool standard = Str(path) == "-";
+  const int fd = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    app.fail("cannot open '", path, "': ", strerror(errno));
+    return false;
+  }
+  bool ok = true;
+  for (bool end = false; ok && !end;) {
+    constexpr size_t kChunk = 64 << 10;
+    const size_t used = out->size();
+    if (out->capacity() - used < kChunk && !out->reserve(max_of(2 * out->capacity(), used + kChunk))) {
+      app.fail("'", path, "': not enough memory to read it");
+      ok = false;
+      break;
+    }
+    // Past size(): read() fills raw bytes, append() then takes them over in place.
+    char* room = out->data() + used;
+    const ssize_t n = read(fd, room, kChunk);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      app.fail("cannot read '", path, "': ", strerror(errno));
+      ok = false;
+    }
+    end = n == 0;
+    if (n > 0) ok = out->append(Span<const char>(room, static_cast<size_t>(n)));
+  }
+  if (!standard) close(fd);
+  return ok;
+}
+
+bool parse_ids(App& app, Str text, Vec<int32_t>* out) {
+  auto separates = [](char c) { return c == ',' || isspace(static_cast<unsigned char>(c)); };
+  for (size_t at = 0; at < text.size();) {
+    if (separates(text[at])) {
+      ++at;
+      continue;
+    }
+    size_t end = at;
+    int64_t id = 0;
+    while (end < text.size() && isdigit(static_cast<unsigned char>(text[end])) && id <= INT32_MAX)
+      id = 10 * id + (text[end++] - '0');
+    if (end == at || id > INT32_MAX || (end < text.size() && !separates(text[end]))) {
+      while (end < text.size() && end - at < 20 && !separates(text[end])) ++end;
+      app.fail("'", text.sub(at, end - at), "' is not a token id");
+      return false;
+    }
+    if (!out->push(static_cast<int32_t>(id))) {
+      app.fail("not enough memory for the token ids");
+      return false;
+    }
+    at = end;
+  }
+  return true;
+}
+
+bool unescape(Str text, Vec<char>* out) {
+  auto hex = [&](size_t i) {
+    const int c = i < text.size() ? tolower(static_cast<unsigned char>(text[i])) : 0;
+    return isdigit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  constexpr Str kFrom = "ntr\\\"'", kTo = "\n\t\r\\\"'";
+  for (size_t at = 0; at < text.size(); ++at) {
+    char c = text[at];
+    if (c == '\\' && at + 1 < text.size()) {
+      const char next = text[at + 1];
+      if (next == 'x' && hex(at + 2) >= 0 && hex(at + 3) >= 0) {
+        c = static_cast<char>(16 * hex(at + 2) + hex(at + 3));
+        at += 3;
+      }
+      for (size_t i = 0; i < kFrom.size(); ++i)
+        if (next == kFrom[i]) {
+          c = kTo[i];
+          ++at;
+          break;
+        }
+    }
+    if (!out->push(c)) return false;
+  }
+  return true;
+}
+
+// ---- The model ----
+
+bool open_tokenizer(App& app, Tokenizer* tokenizer) {
+  if (gc_the_model.tokenizer == nullptr) return true;
+  const Span<const uint8_t> blob(gc_the_model.tokenizer, gc_the_model.tokenizer_bytes);
+  if (tokenizer->open(blob, app.memory) == kOk) return true;
+  app.fail("the tokenizer in this file is damaged");
+  return false;
+}
+
+bool open_model(App& app, const Options& options, Model* model) {
+  const Status s = open_model(Str(options.isa), model, app.note());
+  if (s != kOk) app.fail_status(s);
+  return s == kOk;
+}
+
+SessionOptions session_options(const Options& options) {
+  SessionOptions s;
+  s.n_ctx = static_cast<uint32_t>(options.n_ctx);
+  const int64_t ubatch = options.n_ubatch != 0 ? options.n_ubatch : s.n_ubatch;
+  s.n_ubatch = static_cast<uint32_t>(min_of(ubatch, options.n_batch));
+  s.kv_type = options.cache_k;
+  s.workers = options.threads > 0 ? static_cast<uint32_t>(options.threads) : 0;
+  return s;
+}
+
+bool start_session(App& app, const Model& model, const SessionOptions& options, Session* session) {
+  const Status s = session->init(model, options, app.memory, app.note());
+  if (s != kOk) app.fail_status(s);
+  return s == kOk;
+}
+
+}  // namespace gcrt

@@ -1,0 +1,77 @@
+#pragma once
+// What the commands share: the program's name, its outputs and errors, reading of inputs, opening of the model.
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "runtime/apps/cli/options.h"
+#include "runtime/apps/cli/output.h"
+#include "runtime/apps/memory.h"
+#include "runtime/base/vec.h"
+#include "runtime/core/session.h"
+#include "runtime/text/tokenizer.h"
+
+namespace gcrt {
+
+constexpr int kExitOk = 0, kExitError = 1, kExitInterrupted = 130;
+
+int64_t now_ns();
+
+struct App {
+  Str name;  // as the program was called, without its path
+  int64_t start_ns = 0;
+  MemoryFailure failure;
+  Allocator memory;
+  Output out{1}, err{2};
+  char message[512] = "";  // of the function that failed last
+
+  Span<char> note() { return message; }
+
+  // "NAME: error: ..." on one line, whatever is in the parts. Returns the exit code.
+  template <class... Parts>
+  int fail(const Parts&... parts) {
+    char text[1024];
+    Writer w(text);
+    format(w, parts...);
+    return fail_text(w.text(), w.cut());
+  }
+  int fail_text(Str text, bool cut);
+  // For a status whose message may be empty.
+  int fail_status(Status status);
+  // The exit code of a command whose output is complete: checks that it all could be written.
+  int done(int code = kExitOk);
+};
+
+// ---- Input ----
+
+// A whole file, "-" is standard input. False after a failure that has been reported.
+bool read_input(App& app, const char* path, Vec<char>* out);
+// Ids separated by commas and blanks.
+bool parse_ids(App& app, Str text, Vec<int32_t>* out);
+// \n, \t, \r, \\, \", \', \xHH; anything else stays as it is.
+bool unescape(Str text, Vec<char>* out);
+
+// ---- The model ----
+
+bool open_tokenizer(App& app, Tokenizer* tokenizer);
+// The program for this CPU or for --isa.
+bool open_model(App& app, const Options& options, Model* model);
+// Fills what options say of sessions; the command sets outputs and sequences.
+SessionOptions session_options(const Options& options);
+bool start_session(App& app, const Model& model, const SessionOptions& options, Session* session);
+
+// ---- Commands: each returns the exit code ----
+
+int run_complete(App& app, const Options& options);
+int run_tokenize(App& app, const Options& options);
+int run_logits(App& app, const Options& options);
+int run_bench(App& app, const Options& options);
+int run_info(App& app, const Options& options);
+int run_check(App& app, const Options& options);
+int run_help(App& app, const Options& options);
+int print_version(App& app);
+
+// All of main: picks the command, reads its flags, runs it.
+int run_cli(int argc, char** argv);
+
+}  // namespace gcrt

@@ -1,0 +1,14 @@
+#pragma once
+// What this machine's memory gives when the workers do nothing but read: the bound of generation.
+#include <stdint.h>
+
+#include "runtime/base/span.h"
+#include "runtime/core/threads.h"
+
+namespace gcrt {
+
+// Bytes per second, the best of several passes of all workers over `data`, each over its own part. Data that fits
+// the caches gives the caches' bandwidth, which is the bound of a model of that size.
+double measure_read_bandwidth(WorkerPool& pool, Span<const uint8_t> data);
+
+}  // namespace gcrt

@@ -1,0 +1,314 @@
+// `OUT bench`: llama-bench's tests, columns and JSON fields. A prompt test runs n_prompt tokens from an empty
+// context; a generation test runs n_gen steps of one token for each of n_seqs sequences, logits included. Tokens are
+// arbitrary, drawn from a fixed sequence; nothing is sampled. Each test runs once to warm up and then -r times.
+//
+// Beside tokens/s stands what memory allows: GB/s is bytes of the GGUF's tensors that a step of generation reads x
+// steps/s, and share_of_bound divides it by the read bandwidth that the same workers reach in the same run
+// (bandwidth.h). Packed weights differ from the GGUF's bytes; counting the GGUF's makes packing fat gain nothing.
+#include <math.h>
+#include <time.h>
+
+#include "runtime/apps/cli/app.h"
+#include "runtime/apps/cli/bandwidth.h"
+
+namespace gcrt {
+namespace {
+
+struct Test {
+  uint32_t n_prompt, n_gen, n_seqs;
+};
+
+struct Result {
+  explicit Result(Allocator a) : samples_ns(a) {}
+  Test test = {};
+  Vec<int64_t> samples_ns;
+  char time[32] = "";
+  double avg_ns = 0, stddev_ns = 0, avg_ts = 0, stddev_ts = 0;
+
+  double tokens() const { return test.n_prompt + static_cast<double>(test.n_gen) * test.n_seqs; }
+  double ts(size_t i) const { return 1e9 * tokens() / static_cast<double>(samples_ns[i]); }
+  // Weights are read once a step, whatever the number of sequences.
+  bool has_bound() const { return test.n_gen != 0; }
+  double bytes_per_second(uint64_t touched) const {
+    return avg_ns > 0 ? static_cast<double>(touched) * test.n_gen * 1e9 / avg_ns : 0;
+  }
+};
+
+void summarize(Result* r) {
+  const double n = static_cast<double>(r->samples_ns.size());
+  double ns = 0, ts = 0, ns2 = 0, ts2 = 0;
+  for (size_t i = 0; i < r->samples_ns.size(); ++i) {
+    ns += static_cast<double>(r->samples_ns[i]);
+    ts += r->ts(i);
+  }
+  r->avg_ns = ns / n;
+  r->avg_ts = ts / n;
+  for (size_t i = 0; i < r->samples_ns.size(); ++i) {
+    ns2 += pow(static_cast<double>(r->samples_ns[i]) - r->avg_ns, 2);
+    ts2 += pow(r->ts(i) - r->avg_ts, 2);
+  }
+  r->stddev_ns = n > 1 ? sqrt(ns2 / (n - 1)) : 0;
+  r->stddev_ts = n > 1 ? sqrt(ts2 / (n - 1)) : 0;
+}
+
+class Bench {
+ public:
+  Bench(App& app, const Options& options, const Model& model)
+      : app_(app), options_(options), model_(model), ids_(app.memory), tokens_(app.memory) {}
+
+  int run();
+
+ private:
+  SessionOptions session_for(const Test& test) const;
+  bool add_tests(Vec<Test>* tests);
+  bool measure(const Test& test, Result* result);
+  bool run_once(Session& session, const Test& test, float* logits);
+  void print_head(double bandwidth);
+  void print(const Result& r, double bandwidth, bool last);
+  void print_markdown(const Result& r, double bandwidth);
+  void print_json(const Result& r, double bandwidth, bool last);
+  void print_csv(const Result& r, double bandwidth);
+  double model_bytes() const {
+    double sum = 0;
+    for (uint32_t i = 0; i < model_.facts->n_formats; ++i)
+      sum += static_cast<double>(model_.facts->formats[i].file_bytes);
+    return sum;
+  }
+
+  App& app_;
+  const Options& options_;
+  const Model& model_;
+  uint32_t workers_ = 0;
+  Vec<int32_t> ids_;
+  Vec<Token> tokens_;
+};
+
+SessionOptions Bench::session_for(const Test& test) const {
+  SessionOptions s = session_options(options_);
+  s.n_seqs = test.n_seqs;
+  s.n_ctx = test.n_prompt + test.n_gen;
+  s.n_outputs = test.n_seqs;
+  if (s.n_ubatch < test.n_seqs) s.n_ubatch = test.n_seqs;
+  return s;
+}
+
+bool Bench::add_tests(Vec<Test>* tests) {
+  IntList prompts = options_.bench_prompt, gens = options_.bench_gen, seqs = options_.bench_sequences;
+  if (prompts.n == 0) prompts.values[prompts.n++] = 512;
+  if (gens.n == 0) gens.values[gens.n++] = 128;
+  if (seqs.n == 0) seqs.values[seqs.n++] = 1;
+  bool ok = true;
+  auto add = [&](int64_t p, int64_t n, int64_t s) {
+    ok = ok && tests->push({static_cast<uint32_t>(p), static_cast<uint32_t>(n), static_cast<uint32_t>(s)});
+  };
+  for (uint32_t i = 0; i < prompts.n; ++i)
+    if (prompts.values[i]) add(prompts.values[i], 0, 1);
+  for (uint32_t i = 0; i < gens.n; ++i)
+    for (uint32_t j = 0; gens.values[i] && j < seqs.n; ++j) add(0, gens.values[i], seqs.values[j]);
+  return ok;
+}
+
+bool Bench::run_once(Session& session, const Test& test, float* logits) {
+  for (uint32_t s = 0; s < test.n_seqs; ++s) session.kv().truncate(s, 0);
+  Status status = kOk;
+  if (test.n_prompt) status = session.prompt(0, ids_.span().sub(0, test.n_prompt), logits);
+  gc_sink sink = {};
+  sink.kind = GC_SINK_LOGITS;
+  sink.logits = logits;
+  sink.stride = session.logits_stride();
+  for (uint32_t i = 0; status == kOk && i < test.n_gen; ++i) {
+    for (uint32_t s = 0; s < test.n_seqs; ++s)
+      tokens_[s] = {ids_[(i + 31 * s) % ids_.size()], s, GC_ROLE_GENERATED, true};
+    status = session.step(tokens_.span().sub(0, test.n_seqs), &sink);
+  }
+  if (status != kOk) app_.fail_status(status);
+  return status == kOk;
+}
+
+bool Bench::measure(const Test& test, Result* result) {
+  Session session;
+  if (!start_session(app_, model_, session_for(test), &session)) return false;
+  workers_ = session.pool().workers();
+  const uint64_t bytes = uint64_t{session.logits_stride()} * test.n_seqs * sizeof(float);
+  float* logits = static_cast<float*>(app_.memory.get(bytes, 64));
+  bool ok =
+      logits != nullptr && ids_.reserve(max_of<size_t>(test.n_prompt, 1024)) && tokens_.resize(test.n_seqs);
+  if (!ok) app_.fail("not enough memory for ", test.n_seqs, " sequences");
+  uint32_t random = 1;  // of ids: what they are does not matter, but a row of equal ones would stay in cache
+  ids_.clear();
+  while (ok && ids_.size() < ids_.capacity()) {
+    random = random * 1664525u + 1013904223u;
+    ok = ids_.push(static_cast<int32_t>((uint64_t{random} * model_.program->n_vocab) >> 32));
+  }
+  result->test = test;
+  ok = ok && (!options_.warmup || run_once(session, test, logits));
+  const time_t clock = time(nullptr);
+  struct tm utc;
+  if (gmtime_r(&clock, &utc)) strftime(result->time, sizeof result->time, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  for (int64_t i = 0; ok && i < options_.repetitions; ++i) {
+    const int64_t start = now_ns();
+    ok = run_once(session, test, logits) && result->samples_ns.push(now_ns() - start);
+  }
+  if (logits) app_.memory.put(logits, bytes, 64);
+  if (ok) summarize(result);
+  return ok;
+}
+
+// ---- Output ----
+
+void name_of(const Test& test, Writer* w) {
+  if (test.n_prompt)
+    format(*w, "pp", test.n_prompt);
+  else
+    format(*w, "tg", test.n_gen);
+  if (test.n_seqs > 1) format(*w, " npl", test.n_seqs);
+}
+
+void Bench::print_head(double bandwidth) {
+  static constexpr Str kCsv =
+      "build,model_type,model_size,model_n_params,n_batch,n_ubatch,n_threads,type_k,type_v,isa,n_prompt,n_"
+      "gen,n_depth,"
+      "n_seqs,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts,gb_per_s,read_gb_per_s,share_of_bound\n";
+  switch (static_cast<BenchFormat>(options_.bench_format)) {
+    case BenchFormat::kMarkdown:
+      app_.out.print("read bandwidth: ", Fixed{bandwidth * 1e-9, 2}, " GB/s with ", workers_,
+                     workers_ == 1 ? " thread\n\n" : " threads\n\n");
+      app_.out.print(
+          "| model                          |       size |     params | backend    | threads |            "
+          "test |"
+          "                  t/s |     GB/s | share_of_bound |\n");
+      app_.out.print(
+          "| ------------------------------ | ---------: | ---------: | ---------- | ------: | "
+          "--------------: |"
+          " -------------------: | -------: | -------------: |\n");
+      return;
+    case BenchFormat::kJson:
+      app_.out.print("[\n");
+      return;
+    case BenchFormat::kCsv:
+      app_.out.print(kCsv);
+      return;
+  }
+}
+
+void Bench::print(const Result& r, double bandwidth, bool last) {
+  switch (static_cast<BenchFormat>(options_.bench_format)) {
+    case BenchFormat::kMarkdown:
+      print_markdown(r, bandwidth);
+      break;
+    case BenchFormat::kJson:
+      print_json(r, bandwidth, last);
+      break;
+    case BenchFormat::kCsv:
+      print_csv(r, bandwidth);
+      break;
+  }
+  app_.out.flush();
+}
+
+void Bench::print_markdown(const Result& r, double bandwidth) {
+  char size[32], params[32], test[32], ts[48], rate[32] = "", share[32] = "";
+  Writer(size).put_fixed(model_bytes() / (1 << 20), 2).put(" MiB");
+  Writer(params).put_fixed(static_cast<double>(model_.facts->parameters) * 1e-6, 2).put(" M");
+  Writer name(test);
+  name_of(r.test, &name);
+  Writer(ts).put_fixed(r.avg_ts, 2).put(" ± ").put_fixed(r.stddev_ts, 2);
+  if (r.has_bound()) {
+    const double bytes = r.bytes_per_second(model_.facts->touched_bytes);
+    Writer(rate).put_fixed(bytes * 1e-9, 2);
+    Writer(share).put_fixed(bytes / bandwidth, 3);
+  }
+  char threads[16];
+  Writer(threads).put_uint(workers_);
+  const char* model = model_.facts->name[0] ? model_.facts->name : model_.facts->architecture;
+  app_.out.print("| ", Left{model, 30}, " | ", Right{size, 10}, " | ", Right{params, 10}, " | ",
+                 Left{"CPU", 10}, " | ", Right{threads, 7}, " | ", Right{test, 15}, " | ", Right{ts, 20},
+                 " | ", Right{rate, 8}, " | ", Right{share, 14}, " |\n");
+}
+
+void Bench::print_json(const Result& r, double bandwidth, bool last) {
+  Output& out = app_.out;
+  const SessionOptions s = with_defaults(model_, session_for(r.test));
+  const gc_model& m = *model_.facts;
+  out.print("  {\n    \"build\": ", Json{m.compiler},
+            ",\n    \"backends\": \"CPU\",\n    \"isa\": ", Json{model_.program->isa},
+            ",\n    \"model_type\": ", Json{m.name[0] ? m.name : m.architecture},
+            ",\n    \"model_size\": ", static_cast<uint64_t>(model_bytes()),
+            ",\n    \"model_n_params\": ", m.parameters, ",\n    \"n_batch\": ", s.n_ubatch,
+            ",\n    \"n_ubatch\": ", s.n_ubatch, ",\n    \"n_threads\": ", workers_,
+            ",\n    \"type_k\": ", Json{kv_type_name(s.kv_type)},
+            ",\n    \"type_v\": ", Json{kv_type_name(s.kv_type)}, ",\n    \"n_prompt\": ", r.test.n_prompt,
+            ",\n    \"n_gen\": ", r.test.n_gen, ",\n    \"n_depth\": 0", ",\n    \"n_seqs\": ", r.test.n_seqs,
+            ",\n    \"test_time\": ", Json{r.time});
+  out.print(",\n    \"avg_ns\": ", static_cast<int64_t>(r.avg_ns),
+            ",\n    \"stddev_ns\": ", static_cast<int64_t>(r.stddev_ns),
+            ",\n    \"avg_ts\": ", Fixed{r.avg_ts, 6}, ",\n    \"stddev_ts\": ", Fixed{r.stddev_ts, 6});
+  const double bytes = r.bytes_per_second(m.touched_bytes);
+  out.print(",\n    \"read_gb_per_s\": ", Fixed{bandwidth * 1e-9, 3});
+  if (r.has_bound())
+    out.print(",\n    \"gb_per_s\": ", Fixed{bytes * 1e-9, 3},
+              ",\n    \"share_of_bound\": ", Fixed{bytes / bandwidth, 4});
+  else
+    out.print(",\n    \"gb_per_s\": null,\n    \"share_of_bound\": null");
+  out.print(",\n    \"samples_ns\": [");
+  for (size_t i = 0; i < r.samples_ns.size(); ++i) out.print(i ? ", " : "", r.samples_ns[i]);
+  out.print("],\n    \"samples_ts\": [");
+  for (size_t i = 0; i < r.samples_ns.size(); ++i) out.print(i ? ", " : "", Fixed{r.ts(i), 6});
+  out.print("]\n  }", last ? "\n]\n" : ",\n");
+}
+
+void Bench::print_csv(const Result& r, double bandwidth) {
+  Output& out = app_.out;
+  const SessionOptions s = with_defaults(model_, session_for(r.test));
+  const gc_model& m = *model_.facts;
+  auto quoted = [&](Str text) {
+    out.put('"');
+    for (char c : text)
+      out.put(c == '"' ? Str("\"\"") : static_cast<uint8_t>(c) < 0x20 ? Str(" ") : Str(&c, 1));
+    out.put("\",");
+  };
+  quoted(m.compiler);
+  quoted(m.name[0] ? m.name : m.architecture);
+  out.print(static_cast<uint64_t>(model_bytes()), ",", m.parameters, ",", s.n_ubatch, ",", s.n_ubatch, ",",
+            workers_, ",", kv_type_name(s.kv_type), ",", kv_type_name(s.kv_type), ",", model_.program->isa,
+            ",", r.test.n_prompt, ",", r.test.n_gen, ",0,", r.test.n_seqs, ",", r.time, ",",
+            static_cast<int64_t>(r.avg_ns), ",", static_cast<int64_t>(r.stddev_ns), ",", Fixed{r.avg_ts, 6},
+            ",", Fixed{r.stddev_ts, 6}, ",");
+  const double bytes = r.bytes_per_second(m.touched_bytes);
+  if (r.has_bound()) out.print(Fixed{bytes * 1e-9, 3});
+  out.print(",", Fixed{bandwidth * 1e-9, 3}, ",");
+  if (r.has_bound()) out.print(Fixed{bytes / bandwidth, 4});
+  out.print("\n");
+}
+
+int Bench::run() {
+  Vec<Test> tests(app_.memory);
+  if (!add_tests(&tests)) return app_.fail("not enough memory");
+  if (tests.empty()) return app_.fail("nothing to measure: -p and -n are 0");
+  double bandwidth = 0;
+  {
+    WorkerPool pool;  // the sessions' number of workers; the weights as the program reads them
+    const uint32_t n = with_defaults(model_, session_for(tests[0])).workers;
+    if (pool.start(n, app_.memory) != kOk) return app_.fail("can't start ", n, " threads");
+    workers_ = n;
+    bandwidth = measure_read_bandwidth(pool, {model_.weights, model_.program->weights_bytes});
+  }
+  print_head(bandwidth);
+  for (size_t i = 0; i < tests.size() && app_.out.flush(); ++i) {
+    Result result(app_.memory);
+    if (!measure(tests[i], &result)) return kExitError;
+    print(result, bandwidth, i + 1 == tests.size());
+  }
+  return app_.done();
+}
+
+}  // namespace
+
+int run_bench(App& app, const Options& options) {
+  if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
+  Model model;
+  if (!open_model(app, options, &model)) return kExitError;
+  return Bench(app, options, model).run();
+}
+
+}  // namespace gcrt

@@ -1,0 +1,45 @@
+// `OUT check`: every byte of the file against the checksums that the compiler wrote. Needs no CPU feature.
+#include "runtime/abi/image.h"
+#include "runtime/apps/cli/app.h"
+
+namespace gcrt {
+namespace {
+
+Str section_name(const gc_image_header* image, uint32_t i) {
+  return {gc_image_section_name(image, i), gc_image_sections(image)[i].name_size};
+}
+
+}  // namespace
+
+int run_check(App& app, const Options& options) {
+  if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
+  const gc_image_header* image = nullptr;
+  if (open_image(&image, app.note()) != kOk) return app.fail_status(kErrImage);
+  uint32_t damaged = 0;
+  const auto marker =
+      static_cast<uint64_t>(reinterpret_cast<const unsigned char*>(&gc_weights) - __ehdr_start);
+  if (gc_program_checksum(__ehdr_start, marker, gc_weights.offset_from_ehdr, 0) !=
+      gc_weights.program_checksum) {
+    app.out.print("damaged: the program's code or constants\n");
+    ++damaged;
+  }
+  Tokenizer tokenizer;
+  if (gc_the_model.tokenizer != nullptr &&
+      (tokenizer.open({gc_the_model.tokenizer, gc_the_model.tokenizer_bytes}, app.memory) != kOk ||
+       tokenizer.view().deep_check() != kOk)) {
+    app.out.print("damaged: the tokenizer\n");
+    ++damaged;
+  }
+  for (uint32_t i = 0; i < image->section_count; ++i) {
+    if (gc_image_check_section(image, i)) continue;
+    app.out.print("damaged: weights '", section_name(image, i), "', ", gc_image_sections(image)[i].size,
+                  " bytes\n");
+    ++damaged;
+  }
+  if (damaged != 0) return app.fail(damaged, damaged == 1 ? " part" : " parts", " of this file are damaged");
+  app.out.print("good: program, tokenizer and ", image->section_count, " sections of weights, ",
+                gc_weights.size, " bytes\n");
+  return app.done();
+}
+
+}  // namespace gcrt

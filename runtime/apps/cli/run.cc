@@ -1,0 +1,107 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include "runtime/apps/cli/app.h"
+#include "runtime/core/cpu_features.h"
+
+namespace gcrt {
+namespace {
+
+// What the design has and this build does not: said in one line instead of "unknown".
+constexpr Str kNotYet[] = {"chat", "serve", "embed", "perplexity", "dump"};
+
+Str base_name(const char* path) {
+  Str name(path);
+  for (size_t i = 0; i < name.size(); ++i)
+    if (path[i] == '/') return base_name(path + i + 1);
+  return name;
+}
+
+int run(App& app, Command command, const Options& options) {
+  switch (command) {
+    case Command::kComplete:
+      return run_complete(app, options);
+    case Command::kTokenize:
+      return run_tokenize(app, options);
+    case Command::kLogits:
+      return run_logits(app, options);
+    case Command::kBench:
+      return run_bench(app, options);
+    case Command::kInfo:
+      return run_info(app, options);
+    case Command::kCheck:
+      return run_check(app, options);
+    case Command::kHelp:
+      return run_help(app, options);
+  }
+  return kExitError;
+}
+
+void print_help(App& app, Command command) {
+  Output& out = app.out;
+  if (command == Command::kComplete || command == Command::kHelp) {
+    out.print("usage: ", app.name, " -p TEXT [-n N] [flags]\n       ", app.name,
+              " COMMAND [flags]\n\ncommands:\n");
+    for (uint32_t c = 0; c < kCommands; ++c) {
+      const Command each = static_cast<Command>(c);
+      out.print("  ", Left{command_name(each), 12}, command_help(each), "\n");
+    }
+    out.print("\nflags of complete ('", app.name, " help COMMAND' for those of others):\n");
+    print_flags(Command::kComplete, out);
+    return;
+  }
+  out.print("usage: ", app.name, " ", command_name(command), command == Command::kTokenize ? " TEXT" : "",
+            " [flags]\n", command_help(command), "\n\n");
+  print_flags(command, out);
+}
+
+bool has_prompt(const Options& o) { return o.prompt || o.file || o.binary_file || o.tokens; }
+
+}  // namespace
+
+int run_help(App& app, const Options& options) {
+  Command command = Command::kComplete;
+  if (options.words.n > 1 || (options.words.n == 1 && !find_command(options.words.values[0], &command)))
+    return app.fail("there is no command '", options.words.values[options.words.n - 1], "'");
+  print_help(app, command);
+  return app.done();
+}
+
+int print_version(App& app) {
+  app.out.print(gc_the_model.compiler, "\n",
+                gc_the_model.name[0] ? gc_the_model.name : gc_the_model.architecture, ":");
+  for (uint32_t i = 0; i < gc_n_programs; ++i) app.out.print(" ", gc_programs[i]->isa);
+  app.out.print("\n");
+  return app.done();
+}
+
+int run_cli(int argc, char** argv) {
+  App app;
+  app.start_ns = now_ns();
+  app.memory = app_allocator(&app.failure);
+  app.name = argc > 0 ? base_name(argv[0]) : Str("model");
+  signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of write()
+
+  Command command = Command::kComplete;
+  const bool named = argc > 1 && find_command(argv[1], &command);
+  if (argc > 1 && !named)
+    for (Str name : kNotYet)
+      if (name == argv[1]) return app.fail("'", name, "' is not in this version of the runtime");
+  Options options;
+  if (argc > 0 && parse_options(command, argc - named, argv + named, &options, app.note()) != kOk)
+    return app.fail(Str(app.message));
+  if (options.version) return print_version(app);
+  if (options.help) {
+    print_help(app, command);
+    return app.done();
+  }
+  if (command == Command::kComplete && options.words.n == 0 && !has_prompt(options)) {
+    if (*gc_the_model.chat_template)
+      return app.fail("nothing to do: -p TEXT continues a text (chat is not in this version); see '",
+                      app.name, " help'");
+    return app.fail("nothing to do: -p TEXT continues a text; see '", app.name, " help'");
+  }
+  return run(app, command, options);
+}
+
+}  // namespace gcrt
