@@ -83,7 +83,10 @@ def link_bundle(name, deps, **kwargs):
         name = name + "_assembly",
         srcs = [":" + name + "_bundle"],
         outs = [name + ".S"],
+        # Bazel drops inputs that the compiler's dependency file doesn't name, and .incbin isn't in it: the checksum
+        # makes the source change with the bundle.
         cmd = """cat > $@ <<END
+    /* $$(sha256sum < $(execpath :{name}_bundle)) */
     .section .rodata.{name}, "a"
     .balign 16
     .globl {name}_begin, {name}_end

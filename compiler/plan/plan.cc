@@ -270,6 +270,7 @@ class Planner {
     const int64_t rows = size(Buffer::Place::Rows), outputs = size(Buffer::Place::Outputs);
     plan_.prep_bytes = size(Buffer::Place::Prep);
     plan_.out_prep_bytes = size(Buffer::Place::OutPrep);
+    plan_.arena.fixed = kAlign;  // two words of the abort flag
     plan_.arena.per_row = rows + plan_.prep_bytes;
     plan_.arena.per_output = outputs + plan_.out_prep_bytes;
     plan_.scratch_at = (plan_.prep_bytes + plan_.out_prep_bytes) * GC_REDUNDANT_ROWS;

@@ -1,0 +1,147 @@
+#include "codegen_cpu/backend.h"
+
+#include "codegen_cpu/act_layout.h"
+#include "codegen_cpu/glu_panels.h"
+#include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kv_layout.h"
+#include "compiler/base/error.h"
+#include "compiler/quant/layouts.h"
+
+namespace gc::cpu {
+namespace {
+
+using ir::AttrName;
+using ir::Elem;
+using ir::Graph;
+using ir::Op;
+using ir::OpKind;
+
+int64_t rows_of(const Graph& graph, const ir::WeightUse& use) {
+  const int64_t end = use.row_end < 0 ? graph.weight(use.weight).shape[0] : use.row_end;
+  return end - use.row_begin;
+}
+
+std::string can_multiply(const Graph& graph, const Op& op, const std::vector<ir::WeightUse>& rows) {
+  const Elem input = graph.value(op.inputs[0]).type.elem;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ir::Weight& w = graph.weight(rows[i].weight);
+    if (!has_layout(w.format))
+      return cat("tensors of type ", name(w.format), " ('", w.name, "') have no kernels yet");
+    if (matmul_input(w.format) != input)
+      return cat("'", w.name, "' of type ", name(w.format), " needs an input of ",
+                 ir::name(matmul_input(w.format)), ", not ", ir::name(input),
+                 "; pass quantize_activations makes it");
+    if (i + 1 < rows.size() && rows_of(graph, rows[i]) % kPanelRows != 0)
+      return cat("'", w.name, "' has ", rows_of(graph, rows[i]), " rows, no multiple of ", kPanelRows,
+                 ", in front of another segment");
+  }
+  return "";
+}
+
+std::string can_glu(const Graph& graph, const Op& op) {
+  const auto gate = op.slot("gate"), up = op.slot("up");
+  if (gate.size() != 1 || up.size() != 1) return "gate or up of several segments";
+  for (const auto& part : {gate, up})
+    if (std::string missing = can_multiply(graph, op, part); !missing.empty()) return missing;
+  const int64_t rows = rows_of(graph, gate[0]), unit = glu_unit(op.out());
+  return rows % unit == 0 ? "" : cat(rows, " gate rows, no multiple of ", unit);
+}
+
+}  // namespace
+
+AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
+  AttnSpec s;
+  s.heads = op.i64(AttrName::heads);
+  s.kv_heads = op.i64(AttrName::kv_heads);
+  s.k_dim = op.i64(AttrName::head_dim);
+  s.v_dim = op.i64(AttrName::v_dim);
+  s.window = op.i64(AttrName::window);
+  s.scale = static_cast<float>(op.f32(AttrName::scale));
+  s.cap = static_cast<float>(op.f32_or(AttrName::cap, 0));
+  s.q_norm = op.one("q_norm").has_value();
+  s.k_norm = op.one("k_norm").has_value();
+  s.sinks = op.one("sinks").has_value();
+  s.eps = static_cast<float>(op.f32_or(AttrName::eps, 0));
+  if (const auto fine = op.one("rope_fine"))
+    s.rope = {op.i64(AttrName::rope_dims), op.i64(AttrName::rope_neox) != 0,
+              graph.weight(fine->weight).shape[0]};
+  s.kv_type = kv_type;
+  s.ring = graph.state(op.state).kind == ir::State::Kind::KvRing;
+  s.out = op.out();
+  return s;
+}
+
+std::string CpuBackend::can(const Graph& graph, const Op& op) const {
+  switch (op.kind) {
+    case OpKind::matmul:
+      return can_multiply(graph, op, op.slot("rows"));
+    case OpKind::matmul_glu:
+      return can_glu(graph, op);
+    case OpKind::embed: {
+      const ir::Weight& w = graph.weight(op.one("table")->weight);
+      if (has_layout(w.format)) return "";
+      return cat("tensors of type ", gc::name(w.format), " ('", w.name, "') have no kernels yet");
+    }
+    case OpKind::attn_block:
+      return attn_unsupported(attn_spec(graph, op, GC_KV_F16));
+    case OpKind::attention:
+    case OpKind::rope:
+      return "has code only inside attn_block, which pass fuse_attention makes";
+    case OpKind::concat:
+      return "has no kernel yet";
+    case OpKind::rms_norm:
+    case OpKind::layer_norm:
+    case OpKind::slice:
+    case OpKind::heads:
+    case OpKind::merge_heads:
+    case OpKind::scale:
+    case OpKind::add:
+    case OpKind::mul:
+    case OpKind::act:
+    case OpKind::softcap:
+    case OpKind::select:
+    case OpKind::quantize:
+    case OpKind::glu:
+    case OpKind::residual_norm:
+      return "";
+  }
+  throw_internal("an op that the backend doesn't know");
+}
+
+int64_t CpuBackend::row_bytes(Elem elem, int64_t columns) const {
+  switch (elem) {
+    case Elem::F32:
+    case Elem::I32:
+      return (columns * 4 + 63) / 64 * 64;
+    case Elem::F16:
+    case Elem::BF16:
+      return (columns * 2 + 63) / 64 * 64;
+    case Elem::Q16:
+      return act_row_bytes(columns);
+  }
+  throw_internal("an element type that the backend doesn't know");
+}
+
+int64_t CpuBackend::panel_bytes(Format format, int64_t columns) const {
+  return gc::panel_bytes(format, columns);
+}
+
+int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
+  if (op.kind == OpKind::matmul_glu) return 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS;
+  if (op.kind != OpKind::attn_block) return 0;
+  int64_t bytes = 0;
+  for (int kv_type : {GC_KV_F32, GC_KV_F16})
+    bytes = std::max(bytes, attn_scratch_bytes(attn_spec(graph, op, kv_type)));
+  return bytes;
+}
+
+int64_t CpuBackend::worker_row_scratch(const Graph&, const Op& op) const {
+  return op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsManyRows : 0;
+}
+
+int64_t CpuBackend::kv_block_bytes(const ir::State& state, int kv_type) const {
+  if (kv_type != GC_KV_F32 && kv_type != GC_KV_F16) return 0;
+  return kv_state_bytes(state.heads, state.k_dim, state.v_dim, kv_type);
+}
+
+}  // namespace gc::cpu

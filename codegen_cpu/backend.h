@@ -1,0 +1,34 @@
+// What plan and pipeline ask of the CPU code generator (compiler/backend.h), for one ISA.
+#pragma once
+
+#include "codegen_cpu/isa.h"
+#include "codegen_cpu/kernels/attention/attention.h"
+#include "compiler/backend.h"
+
+namespace gc::cpu {
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(const Isa& isa) : isa_(isa) {}
+
+  std::string_view name() const override { return isa_.name; }
+  std::string can(const ir::Graph& graph, const ir::Op& op) const override;
+  int64_t row_bytes(ir::Elem elem, int64_t columns) const override;
+  int64_t panel_bytes(Format format, int64_t columns) const override;
+  int64_t worker_scratch(const ir::Graph& graph, const ir::Op& op) const override;
+  int64_t worker_row_scratch(const ir::Graph& graph, const ir::Op& op) const override;
+  int64_t kv_block_bytes(const ir::State& state, int kv_type) const override;
+
+ private:
+  const Isa& isa_;
+};
+
+// The kernels' description of an attn_block.
+AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
+
+// Columns of gate and up that a worker computes before it joins them, for few rows and for many: the products must be
+// long enough to stream, the scratch small enough for the cache.
+inline constexpr int64_t kGluColumnsFewRows = 512;
+inline constexpr int64_t kGluColumnsManyRows = 64;
+
+}  // namespace gc::cpu

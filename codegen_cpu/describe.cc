@@ -1,0 +1,195 @@
+#include "codegen_cpu/describe.h"
+
+#include <cmath>
+#include <limits>
+
+#include "codegen_cpu/object.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace gc::cpu {
+namespace {
+
+using llvm::Constant;
+
+// Writes C structs as LLVM constants: members in order, naturally aligned as C aligns them.
+class Constants {
+ public:
+  explicit Constants(llvm::Module& module) : module_(module), context_(module.getContext()) {}
+
+  Constant* u32(uint64_t v) {
+    return llvm::ConstantInt::get(llvm::Type::getInt32Ty(context_), v & 0xffffffffu);
+  }
+  Constant* u64(uint64_t v) { return llvm::ConstantInt::get(llvm::Type::getInt64Ty(context_), v); }
+  Constant* f32(double v) { return llvm::ConstantFP::get(llvm::Type::getFloatTy(context_), v); }
+  Constant* null() { return llvm::ConstantPointerNull::get(llvm::PointerType::get(context_, 0)); }
+  Constant* structure(const std::vector<Constant*>& members) {
+    return llvm::ConstantStruct::getAnon(context_, members);
+  }
+  Constant* u64s(const int64_t* v, int n) {
+    std::vector<Constant*> all;
+    for (int i = 0; i < n; ++i) all.push_back(u64(static_cast<uint64_t>(v[i])));
+    return array(all);
+  }
+  Constant* array(const std::vector<Constant*>& members) {
+    return llvm::ConstantArray::get(llvm::ArrayType::get(members[0]->getType(), members.size()), members);
+  }
+  Constant* string(const std::string& s) {
+    return private_global(llvm::ConstantDataArray::getString(context_, s), 1);
+  }
+  // Address of an array of equal structs, null for none.
+  Constant* table(const std::vector<Constant*>& rows) {
+    return rows.empty() ? null() : private_global(array(rows), 16);
+  }
+
+  void define(const std::string& name, Constant* value) {
+    auto* g = new llvm::GlobalVariable(module_, value->getType(), true, llvm::GlobalValue::ExternalLinkage,
+                                       value, name);
+    g->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    g->setDSOLocal(true);
+    g->setAlignment(llvm::Align(16));
+  }
+  Constant* declare(const std::string& name) {
+    if (auto* g = module_.getGlobalVariable(name)) return g;
+    auto* g = new llvm::GlobalVariable(module_, llvm::Type::getInt8Ty(context_), true,
+                                       llvm::GlobalValue::ExternalLinkage, nullptr, name);
+    g->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    g->setDSOLocal(true);
+    return g;
+  }
+
+ private:
+  Constant* private_global(Constant* value, unsigned align) {
+    auto* g =
+        new llvm::GlobalVariable(module_, value->getType(), true, llvm::GlobalValue::PrivateLinkage, value);
+    g->setAlignment(llvm::Align(align));
+    return g;
+  }
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+};
+
+Constant* groups_of(Constants& c, const plan::Plan& plan) {
+  std::vector<Constant*> rows;
+  for (const plan::GroupPlan& g : plan.groups)
+    rows.push_back(c.structure(
+        {c.u32(g.kind), c.u32(static_cast<uint64_t>(g.window)), c.u64s(g.block_bytes, GC_KV_TYPES)}));
+  return c.table(rows);
+}
+
+Constant* states_of(Constants& c, const plan::Plan& plan) {
+  std::vector<Constant*> rows;
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const plan::StatePlan& at = plan.states[i];
+    const ir::State& s = plan.graph.states[i];
+    rows.push_back(
+        c.structure({c.u32(static_cast<uint64_t>(at.group)), c.u32(static_cast<uint64_t>(at.layer)),
+                     c.u32(static_cast<uint64_t>(s.heads)), c.u32(static_cast<uint64_t>(s.k_dim)),
+                     c.u32(static_cast<uint64_t>(s.v_dim)), c.u32(0), c.u64s(at.offset, GC_KV_TYPES)}));
+  }
+  return c.table(rows);
+}
+
+// Values that `see` can be given, by their index in the graph.
+Constant* values_of(Constants& c, const plan::Plan& plan) {
+  std::vector<Constant*> rows;
+  for (const ir::Value& v : plan.graph.values) {
+    int64_t columns = 1;
+    for (size_t i = 1; i < v.type.dims.size(); ++i) columns *= v.type.dims[i].size;
+    const bool outputs = !v.type.dims.empty() && v.type.dims[0].kind == ir::Dim::Kind::Outputs;
+    rows.push_back(c.structure({c.string(v.name), c.u32(static_cast<uint64_t>(columns)), c.u32(outputs)}));
+  }
+  return c.table(rows);
+}
+
+Constant* arena_of(Constants& c, const gc_arena& a) {
+  return c.structure({c.u64(a.fixed), c.u64(a.per_row), c.u64(a.per_output), c.u64(a.per_worker),
+                      c.u64(a.per_worker_row), c.u64(a.per_split)});
+}
+
+Constant* entries_of(Constants& c, const Entries& entries) {
+  std::vector<Constant*> kinds;
+  for (const auto& kind : entries) {
+    std::vector<Constant*> types;
+    for (llvm::Function* f : kind) types.push_back(f != nullptr ? static_cast<Constant*>(f) : c.null());
+    kinds.push_back(c.array(types));
+  }
+  return c.array(kinds);
+}
+
+int64_t head_columns(const plan::Plan& plan) {
+  const ir::Type& logits = plan.graph.value(plan.graph.outputs[0]).type;
+  return logits.dims.back().size;
+}
+
+int64_t residual_columns(const plan::Plan& plan) {
+  return plan.graph.value(plan.graph.layer_input.back()).type.dims.back().size;
+}
+
+}  // namespace
+
+void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries) {
+  Constants c(e.module());
+  std::vector<Constant*> features;
+  for (CpuFeature f : e.isa().cpu_features)
+    features.push_back(llvm::ConstantInt::get(e.b().getInt8Ty(), static_cast<uint64_t>(f)));
+  const uint64_t n_values = plan.graph.values.size();
+  c.define(
+      e.prefix() + "program",
+      c.structure({c.u32(GC_ABI_VERSION), c.u32(sizeof(gc_program)), c.string(std::string(e.isa().name)),
+                   c.table(features), c.u32(features.size()), c.u32(static_cast<uint64_t>(plan.n_layer())),
+                   c.u32(static_cast<uint64_t>(residual_columns(plan))),
+                   c.u32(static_cast<uint64_t>(head_columns(plan))), c.u32(plan.groups.size()),
+                   c.u32(plan.states.size()), groups_of(c, plan), states_of(c, plan), arena_of(c, plan.arena),
+                   c.u64(static_cast<uint64_t>(plan.weights_bytes)),
+                   c.u32(static_cast<uint64_t>(plan.max_position)), c.u32(n_values), values_of(c, plan),
+                   entries_of(c, entries)}));
+}
+
+std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const Isa& plainest,
+                                             const std::vector<std::string>& prefixes, const ModelInfo& info,
+                                             const ModelFacts& facts) {
+  auto module = std::make_unique<llvm::Module>("model", context);
+  const auto machine = target_machine(plainest);
+  module->setDataLayout(machine->createDataLayout());
+  module->setTargetTriple(machine->getTargetTriple());
+  Constants c(*module);
+  std::vector<Constant*> programs;
+  for (const std::string& prefix : prefixes) programs.push_back(c.declare(prefix + "program"));
+  c.define("gc_programs", c.array(programs));
+  c.define("gc_n_programs", c.u32(programs.size()));
+
+  std::vector<Constant*> formats;
+  for (const ModelFacts::FormatUse& f : facts.formats)
+    formats.push_back(
+        c.structure({c.string(f.format), c.u32(f.tensors), c.u64(f.file_bytes), c.u64(f.image_bytes)}));
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const SamplingDefaults& s = info.sampling;
+  Constant* tokenizer = facts.tokenizer_symbol.empty() ? c.null() : c.declare(facts.tokenizer_symbol);
+  c.define("gc_the_model", c.structure({c.u32(GC_ABI_VERSION),
+                                        c.u32(sizeof(gc_model)),
+                                        c.string(info.name),
+                                        c.string(info.architecture),
+                                        c.string(info.license),
+                                        c.string(info.chat_template),
+                                        c.string(facts.compiler),
+                                        c.u32(static_cast<uint64_t>(info.n_layer)),
+                                        c.u32(static_cast<uint64_t>(info.n_embd)),
+                                        c.u32(static_cast<uint64_t>(info.n_vocab)),
+                                        c.u32(static_cast<uint64_t>(info.n_ctx_train)),
+                                        c.u32(formats.size()),
+                                        c.table(formats),
+                                        c.u64(static_cast<uint64_t>(info.n_parameters)),
+                                        c.u64(facts.touched_bytes),
+                                        tokenizer,
+                                        c.u64(facts.tokenizer_bytes),
+                                        c.f32(s.temperature.value_or(none)),
+                                        c.f32(s.top_p.value_or(none)),
+                                        c.f32(s.min_p.value_or(none)),
+                                        c.f32(s.repeat_penalty.value_or(none)),
+                                        c.u32(static_cast<uint64_t>(s.top_k.value_or(-1))),
+                                        c.u32(0)}));
+  return module;
+}
+
+}  // namespace gc::cpu

@@ -1,0 +1,41 @@
+// The constants that the runtime finds a file's programs and its model by (runtime/abi/program.h): gc_program of each
+// ISA, gc_programs, gc_the_model.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen_cpu/emitter.h"
+#include "compiler/base/model_info.h"
+#include "compiler/plan/plan.h"
+
+namespace gc::cpu {
+
+// Entries by kind and KV type; null where the program has none.
+using Entries = std::array<std::array<llvm::Function*, GC_KV_TYPES>, GC_ENTRY_KINDS>;
+
+// Defines the hidden constant "<prefix>program".
+void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries);
+
+// What is said of the model beside its ModelInfo.
+struct ModelFacts {
+  struct FormatUse {
+    std::string format;
+    uint32_t tensors = 0;
+    uint64_t file_bytes = 0, image_bytes = 0;
+  };
+  std::string compiler;  // "gguf-compile 0.1"
+  std::vector<FormatUse> formats;
+  uint64_t touched_bytes = 0;    // of the file's tensors that a generated token reads
+  std::string tokenizer_symbol;  // of the frozen tokenizer's blob, empty: none
+  uint64_t tokenizer_bytes = 0;
+};
+
+// A module that defines gc_programs (the ISAs' programs by prefix, best first), gc_n_programs and gc_the_model.
+std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const Isa& plainest,
+                                             const std::vector<std::string>& prefixes, const ModelInfo& info,
+                                             const ModelFacts& facts);
+
+}  // namespace gc::cpu

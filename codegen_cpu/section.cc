@@ -1,0 +1,436 @@
+#include "codegen_cpu/section.h"
+
+#include <cstddef>
+
+#include "codegen_cpu/act_layout.h"
+#include "codegen_cpu/backend.h"
+#include "codegen_cpu/frame.h"
+#include "codegen_cpu/glu_panels.h"
+#include "codegen_cpu/kernels/attention/attention.h"
+#include "codegen_cpu/kernels/elementwise/elementwise.h"
+#include "codegen_cpu/kernels/embed/embed.h"
+#include "codegen_cpu/kernels/glu/glu.h"
+#include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/norm/norm.h"
+#include "compiler/base/error.h"
+#include "compiler/quant/layouts.h"
+
+namespace gc::cpu {
+namespace {
+
+using ir::AttrName;
+using ir::Elem;
+using ir::Op;
+using ir::OpKind;
+using ir::ValueId;
+using llvm::Value;
+using plan::Buffer;
+using plan::Split;
+using plan::Step;
+
+int64_t columns_of(const ir::Type& type) {
+  int64_t n = 1;
+  for (size_t i = 1; i < type.dims.size(); ++i) n *= type.dims[i].size;
+  return n;
+}
+
+// Rows of a value: where row 0 begins, and bytes from row to row.
+struct Rows {
+  Value* base;
+  Value* stride;
+};
+
+class SectionEmitter {
+ public:
+  SectionEmitter(Emitter& e, const plan::Plan& plan, int kv_type, Value* frame, Value* table,
+                 std::vector<int64_t>& constants)
+      : e_(e),
+        b_(e.b()),
+        plan_(plan),
+        kv_type_(kv_type),
+        frame_(e, frame),
+        table_(table),
+        constants_(constants) {}
+
+  void run(int index) {
+    for (int32_t i = plan_.section[index]; i < plan_.section[index + 1]; ++i) {
+      const Step& step = plan_.steps[i];
+      meet(step.before);
+      emit(step, plan_.graph.ops[step.op]);
+    }
+  }
+
+ private:
+  // A constant that may differ between layers of one shape.
+  Value* constant(int64_t v) {
+    constants_.push_back(v);
+    return e_.member_i64(table_, 8 * static_cast<int64_t>(constants_.size() - 1));
+  }
+
+  void meet(plan::Meet meet) {
+    auto if_set = [&](Slot flag) {
+      e_.if_then(b_.CreateICmpNE(frame_.i64(flag), e_.i64(0)), [&] { frame_.meet(); });
+    };
+    switch (meet) {
+      case plan::Meet::None:
+        return;
+      case plan::Meet::IfShared:
+        return if_set(Slot::rows_shared);
+      case plan::Meet::IfOutputsShared:
+        return if_set(Slot::outputs_shared);
+      case plan::Meet::Always:
+        return frame_.meet();
+    }
+  }
+
+  // ---- Operands ----
+
+  Rows rows_of(ValueId id) {
+    const Buffer& buffer = plan_.buffers[id.index];
+    auto in = [&](Slot base, Slot cap) {
+      return e_.at(frame_.ptr(base), b_.CreateMul(constant(buffer.offset), frame_.i64(cap)));
+    };
+    Value* base = nullptr;
+    switch (buffer.place) {
+      case Buffer::Place::Rows:
+        base = in(Slot::rows, Slot::rows_cap);
+        break;
+      case Buffer::Place::Prep:
+        base = in(Slot::prep, Slot::prep_cap);
+        break;
+      case Buffer::Place::Outputs:
+        base = in(Slot::outputs, Slot::outputs_cap);
+        break;
+      case Buffer::Place::OutPrep:
+        base = in(Slot::out_prep, Slot::out_prep_cap);
+        break;
+      case Buffer::Place::Sink:
+        return {frame_.ptr(Slot::sink), frame_.i64(Slot::sink_stride)};
+      case Buffer::Place::None:
+        break;
+    }
+    GC_CHECK(base != nullptr, "value ", plan_.graph.value(id).name, " has no place");
+    if (buffer.shift != 0) base = e_.at(base, buffer.shift);
+    return {base, e_.i64(buffer.stride)};
+  }
+  Rows rows_from(ValueId id, Value* lo) {
+    Rows r = rows_of(id);
+    r.base = e_.at(r.base, b_.CreateMul(lo, r.stride));
+    return r;
+  }
+
+  Value* weight(const ir::WeightUse& use) {
+    return e_.at(frame_.ptr(Slot::weights), constant(plan_.packed_of(use).offset));
+  }
+  // A pointer that the kernel doesn't read when the weight is absent.
+  Value* weight_or_null(const Op& op, std::string_view slot) {
+    const auto use = op.one(slot);
+    return use ? weight(*use) : llvm::ConstantPointerNull::get(b_.getPtrTy());
+  }
+
+  const ir::Type& type(ValueId id) const { return plan_.graph.value(id).type; }
+  int64_t columns(ValueId id) const { return columns_of(type(id)); }
+  static float f(const Op& op, AttrName name) { return static_cast<float>(op.f32(name)); }
+
+  Value* row_lo(const Step& s) { return frame_.i64(s.outputs ? Slot::output_lo : Slot::row_lo); }
+  Value* row_hi(const Step& s) { return frame_.i64(s.outputs ? Slot::output_hi : Slot::row_hi); }
+  Value* row_count(const Step& s) { return frame_.i64(s.outputs ? Slot::n_outputs : Slot::n_rows); }
+
+  // ---- Steps ----
+
+  void emit(const Step& step, const Op& op) {
+    switch (op.kind) {
+      case OpKind::matmul:
+        return emit_matmul(step, op);
+      case OpKind::matmul_glu:
+        return emit_matmul_glu(step, op);
+      case OpKind::attn_block:
+        return emit_attn_block(op);
+      case OpKind::softcap:
+        if (step.split == Split::Columns) return emit_softcap_columns(step, op);
+        [[fallthrough]];
+      case OpKind::embed:
+      case OpKind::rms_norm:
+      case OpKind::layer_norm:
+      case OpKind::scale:
+      case OpKind::add:
+      case OpKind::mul:
+      case OpKind::act:
+      case OpKind::select:
+      case OpKind::quantize:
+      case OpKind::glu:
+      case OpKind::residual_norm:
+        return emit_row_wise(step, op);
+      case OpKind::slice:
+      case OpKind::heads:
+      case OpKind::merge_heads:
+        return;
+      case OpKind::rope:
+      case OpKind::concat:
+      case OpKind::attention:
+        break;
+    }
+    throw_internal("no code for ", ir::info(op.kind).name, ": the backend should have refused it");
+  }
+
+  // Ops over this worker's rows [lo, hi).
+  void emit_row_wise(const Step& step, const Op& op) {
+    Value* lo = row_lo(step);
+    Value* n = b_.CreateSub(row_hi(step), lo);
+    const Rows y = rows_from(op.results[0], lo);
+    const int64_t cols = columns(op.results[0]);
+    auto x = [&](int i) { return rows_from(op.inputs[i], lo); };
+    auto unary = [&](llvm::Function* f) {
+      const Rows x0 = x(0);
+      b_.CreateCall(f, {x0.base, x0.stride, y.base, y.stride, n});
+    };
+    auto binary = [&](llvm::Function* f) {
+      const Rows x0 = x(0), x1 = x(1);
+      b_.CreateCall(f, {x0.base, x0.stride, x1.base, x1.stride, y.base, y.stride, n});
+    };
+    switch (op.kind) {
+      case OpKind::embed: {
+        const ir::WeightUse table = *op.one("table");
+        const EmbedSpec spec{plan_.graph.weight(table.weight).format, cols,
+                             static_cast<float>(op.f32_or(AttrName::scale, 1))};
+        Value* rows = e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, rows));
+        rows = e_.at(rows, b_.CreateMul(lo, e_.i64(sizeof(gc_row))));
+        b_.CreateCall(embed(e_, spec), {rows, weight(table), y.base, y.stride, n});
+        return;
+      }
+      case OpKind::rms_norm:
+        return emit_rms_norm(op, lo, row_hi(step));
+      case OpKind::layer_norm: {
+        const LayerNormSpec spec{cols, op.one("weight").has_value(), op.one("bias").has_value(),
+                                 f(op, AttrName::eps), op.out()};
+        const Rows x0 = x(0);
+        b_.CreateCall(layer_norm(e_, spec), {x0.base, x0.stride, weight_or_null(op, "weight"),
+                                             weight_or_null(op, "bias"), y.base, y.stride, n});
+        return;
+      }
+      case OpKind::residual_norm: {
+        const ResidualNormSpec spec{cols, op.one("post").has_value(), op.one("pre").has_value(),
+                                    f(op, AttrName::eps), op.out()};
+        const Rows x0 = x(0), x1 = x(1), y1 = rows_from(op.results[1], lo);
+        b_.CreateCall(residual_norm(e_, spec),
+                      {x0.base, x0.stride, x1.base, x1.stride, weight_or_null(op, "post"),
+                       weight_or_null(op, "pre"), y.base, y.stride, y1.base, y1.stride, n});
+        return;
+      }
+      case OpKind::select: {
+        // Any worker's output may come from any row.
+        const Rows x0 = rows_of(op.inputs[0]);
+        Value* outputs = e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, outputs));
+        outputs = e_.at(outputs, b_.CreateShl(lo, 2));
+        b_.CreateCall(select(e_, cols), {x0.base, x0.stride, outputs, y.base, y.stride, n});
+        return;
+      }
+      case OpKind::glu:
+        return binary(glu(e_, {op.fn(), cols, op.out()}));
+      case OpKind::add:
+        return binary(add(e_, cols));
+      case OpKind::mul:
+        return binary(mul(e_, cols));
+      case OpKind::act:
+        return unary(act(e_, op.fn(), cols));
+      case OpKind::scale:
+        return unary(scale(e_, f(op, AttrName::by), cols));
+      case OpKind::softcap:
+        return unary(softcap(e_, f(op, AttrName::cap), cols));
+      case OpKind::quantize:
+        return unary(quantize(e_, cols));
+      default:
+        throw_internal("not a row-wise op: ", ir::info(op.kind).name);
+    }
+  }
+
+  // Over the last dimension: of a row, or of each head in it.
+  void emit_rms_norm(const Op& op, Value* lo, Value* hi) {
+    const ir::Type& t = type(op.inputs[0]);
+    const int64_t n = t.dims.back().size, parts = columns(op.inputs[0]) / n;
+    llvm::Function* norm = rms_norm(e_, {n, op.one("weight").has_value(), f(op, AttrName::eps), op.out()});
+    Value* w = weight_or_null(op, "weight");
+    const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    if (parts == 1) {
+      auto from = [&](const Rows& r) { return e_.at(r.base, b_.CreateMul(lo, r.stride)); };
+      b_.CreateCall(norm, {from(x), x.stride, w, from(y), y.stride, b_.CreateSub(hi, lo)});
+      return;
+    }
+    e_.for_range(lo, hi, 1, [&](Value* row) {
+      auto at = [&](const Rows& r) { return e_.at(r.base, b_.CreateMul(row, r.stride)); };
+      b_.CreateCall(norm, {at(x), e_.i64(4 * n), w, at(y), e_.i64(4 * n), e_.i64(parts)});
+    });
+  }
+
+  // ---- Matrix products ----
+
+  struct Segment {
+    ir::WeightUse use;
+    int64_t rows, cols, panel, panels, start;  // start: bytes of the segments before
+    Format format;
+  };
+
+  std::vector<Segment> segments_of(const std::vector<ir::WeightUse>& uses, int64_t* total) const {
+    std::vector<Segment> all;
+    *total = 0;
+    for (const ir::WeightUse& use : uses) {
+      const plan::Packed& p = plan_.packed_of(use);
+      const Format format = plan_.graph.weight(use.weight).format;
+      const Segment s{use,    p.rows, p.cols, gc::panel_bytes(format, p.cols), panels_of(p.rows),
+                      *total, format};
+      *total += s.panel * s.panels;
+      all.push_back(s);
+    }
+    return all;
+  }
+
+  // This worker's panels of a segment, when workers share the bytes of all segments equally.
+  std::pair<Value*, Value*> share(const Segment& s, int64_t total) {
+    auto bound = [&](Value* j) {
+      return b_.CreateCall(share_panels(e_), {e_.i64(total), e_.i64(s.start), e_.i64(s.panel),
+                                              e_.i64(s.panels), j, frame_.i64(Slot::workers)});
+    };
+    Value* worker = frame_.i64(Slot::worker);
+    return {bound(worker), bound(b_.CreateAdd(worker, e_.i64(1)))};
+  }
+
+  void emit_matmul(const Step& step, const Op& op) {
+    int64_t total = 0, column = 0;
+    const auto biases = op.slot("bias");
+    const auto segments = segments_of(op.slot("rows"), &total);
+    const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const Segment& s = segments[i];
+      auto [lo, hi] = share(s, total);
+      Value* panels = e_.at(weight(s.use), b_.CreateMul(lo, e_.i64(s.panel)));
+      Value* part = e_.at(y.base, b_.CreateAdd(b_.CreateShl(lo, 6), e_.i64(4 * column)));
+      b_.CreateCall(matmul(e_, {s.format, s.cols, matmul_input(s.format)}),
+                    {panels, x.base, x.stride, part, y.stride, b_.CreateSub(hi, lo), row_count(step)});
+      if (i < biases.size() && biases[i].weight.valid()) {
+        Value* w = e_.at(weight(biases[i]), b_.CreateShl(lo, 6));
+        add_bias_panels(part, y.stride, w, b_.CreateSub(hi, lo), row_count(step));
+      }
+      column += s.rows;
+    }
+  }
+
+  // y[t][0 .. 16 panels) += w, on what this worker has just written.
+  void add_bias_panels(Value* y, Value* stride, Value* w, Value* panels, Value* rows) {
+    llvm::Function* one = bias(e_, 16);
+    e_.for_range(e_.i64(0), panels, 1, [&](Value* p) {
+      Value* at = e_.at(y, b_.CreateShl(p, 6));
+      b_.CreateCall(one, {at, stride, e_.at(w, b_.CreateShl(p, 6)), at, stride, rows});
+    });
+  }
+
+  void emit_softcap_columns(const Step& step, const Op& op) {
+    const Op& product = plan_.graph.ops[plan_.graph.value(op.inputs[0]).def];
+    int64_t total = 0, column = 0;
+    const Rows y = rows_of(op.results[0]);
+    llvm::Function* one = softcap(e_, f(op, AttrName::cap), 16);
+    for (const Segment& s : segments_of(product.slot("rows"), &total)) {
+      auto [lo, hi] = share(s, total);
+      e_.for_range(lo, hi, 1, [&](Value* p) {
+        Value* at = e_.at(y.base, b_.CreateAdd(b_.CreateShl(p, 6), e_.i64(4 * column)));
+        b_.CreateCall(one, {at, y.stride, at, y.stride, row_count(step)});
+      });
+      column += s.rows;
+    }
+  }
+
+  // Gate and up of a chunk of columns into scratch, then their joint into the row. The chunk is long for few rows, so
+  // that weights stream, and short for many, so that the scratch stays in cache.
+  void emit_matmul_glu(const Step& step, const Op& op) {
+    int64_t gate_total = 0, up_total = 0;
+    const auto gates = segments_of(op.slot("gate"), &gate_total), ups = segments_of(op.slot("up"), &up_total);
+    GC_CHECK(gates.size() == 1 && ups.size() == 1);
+    const Segment &gate = gates[0], &up = ups[0];
+    const int64_t unit = glu_unit(op.out()), unit_panels = unit / kPanelRows;
+    const int64_t units = (gate.rows + unit - 1) / unit;
+    const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    Value* n = row_count(step);
+    Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
+    Value* chunk =
+        b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit), e_.i64(kGluColumnsManyRows / unit));
+    Value* stride = b_.CreateMul(chunk, e_.i64(4 * unit));
+    Value* gate_y = frame_.ptr(Slot::scratch);
+    Value* up_y = e_.at(gate_y, b_.CreateMul(stride, n));
+    Value* gate_w = weight(gate.use);
+    Value* up_w = weight(up.use);
+    auto bound = [&](Value* j) {
+      return b_.CreateCall(share_units(e_), {e_.i64(units), j, frame_.i64(Slot::workers)});
+    };
+    Value* lo = bound(frame_.i64(Slot::worker));
+    Value* hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
+    llvm::Function* join = glu_panels(e_, {op.fn(), gate.rows, op.out()});
+    loop_chunks(lo, hi, chunk, [&](Value* at, Value* count) {
+      Value* panels = b_.CreateMul(count, e_.i64(unit_panels));
+      Value* first = b_.CreateMul(at, e_.i64(unit_panels));
+      auto product = [&](const Segment& s, Value* w, Value* out) {
+        b_.CreateCall(
+            matmul(e_, {s.format, s.cols, matmul_input(s.format)}),
+            {e_.at(w, b_.CreateMul(first, e_.i64(s.panel))), x.base, x.stride, out, stride, panels, n});
+      };
+      product(gate, gate_w, gate_y);
+      product(up, up_w, up_y);
+      b_.CreateCall(join, {gate_y, stride, up_y, stride, y.base, y.stride, b_.CreateMul(at, e_.i64(unit)),
+                           b_.CreateMul(count, e_.i64(unit)), n});
+    });
+  }
+
+  // body(at, count) over [lo, hi) in chunks of `chunk`, the last shorter.
+  void loop_chunks(Value* lo, Value* hi, Value* chunk, const std::function<void(Value*, Value*)>& body) {
+    Value* n = b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(hi, lo), b_.CreateSub(chunk, e_.i64(1))), chunk);
+    e_.for_range(e_.i64(0), n, 1, [&](Value* i) {
+      Value* at = b_.CreateAdd(lo, b_.CreateMul(i, chunk));
+      Value* left = b_.CreateSub(hi, at);
+      body(at, b_.CreateSelect(b_.CreateICmpULT(left, chunk), left, chunk));
+    });
+  }
+
+  // ---- Attention ----
+
+  void emit_attn_block(const Op& op) {
+    const plan::StatePlan& at = plan_.states[op.state.index];
+    const AttnSpec spec = attn_spec(plan_.graph, op, kv_type_);
+    Value* step = frame_.ptr(Slot::step);
+    Value* group = e_.i64(at.group);
+    Value* block_bytes = e_.i64(plan_.groups[at.group].block_bytes[kv_type_]);
+    Value* state_offset = constant(at.offset[kv_type_]);
+    const Rows qkv = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    Value* fine = weight_or_null(op, "rope_fine");
+    Value* coarse = weight_or_null(op, "rope_coarse");
+    Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(spec.kv_heads));
+    auto bound = [&](Value* j) {
+      return b_.CreateCall(share_units(e_), {units, j, frame_.i64(Slot::workers)});
+    };
+    Value* lo = bound(frame_.i64(Slot::worker));
+    Value* hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
+    b_.CreateCall(attn_append(e_, spec), {step, group, block_bytes, state_offset, qkv.base, qkv.stride,
+                                          weight_or_null(op, "k_norm"), fine, coarse, lo, hi});
+    // A row's keys are needed by rows of its own sequence: when each has one row, by the worker that appended them.
+    Value* flags = e_.member_i32(step, offsetof(gc_step, flags));
+    Value* alone = b_.CreateICmpNE(b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH)), e_.i32(0));
+    e_.if_then(b_.CreateNot(alone), [&] { frame_.meet(); });
+    b_.CreateCall(attn(e_, spec), {step, group, block_bytes, state_offset, qkv.base, qkv.stride,
+                                   weight_or_null(op, "q_norm"), fine, coarse, weight_or_null(op, "sinks"),
+                                   y.base, y.stride, lo, hi, frame_.ptr(Slot::scratch)});
+  }
+
+  Emitter& e_;
+  llvm::IRBuilder<>& b_;
+  const plan::Plan& plan_;
+  const int kv_type_;
+  const Frame frame_;
+  Value* const table_;
+  std::vector<int64_t>& constants_;
+};
+
+}  // namespace
+
+void emit_section(Emitter& e, const plan::Plan& plan, int index, int kv_type, Value* frame, Value* table,
+                  std::vector<int64_t>& constants) {
+  SectionEmitter(e, plan, kv_type, frame, table, constants).run(index);
+}
+
+}  // namespace gc::cpu

@@ -1,0 +1,68 @@
+#include "compiler/commands.h"
+
+#include "compiler/base/error.h"
+#include "compiler/quant/layouts.h"
+#include "compiler/text/freeze.h"
+#include "frontends/gguf/arch/arch.h"
+#include "frontends/gguf/inspect.h"
+#include "frontends/gguf/reader.h"
+#include "frontends/gguf/vocab.h"
+
+namespace gc {
+
+int list_architectures(std::ostream& out) {
+  for (const gguf::Architecture& a : gguf::list_architectures()) out << a.name << "\t" << a.about << "\n";
+  return 0;
+}
+
+int list_formats(std::ostream& out) {
+  for (const FormatInfo& f : all_formats())
+    out << f.name << "\t" << bits_per_value(f.format) << " bits a value\t"
+        << (has_layout(f.format)         ? "compiled"
+            : f.kind == FormatKind::kInt ? "data only"
+                                         : "not yet compiled")
+        << "\n";
+  return 0;
+}
+
+Commands::Commands(CLI::App& app) {
+  app.require_subcommand(0, 1);
+  inspect_ = app.add_subcommand("inspect", "what a model file holds");
+  inspect_->add_option("MODEL.gguf", model_, "the model")->required();
+  inspect_->add_flag("--json", json_, "as JSON");
+  tokenize_ =
+      app.add_subcommand("tokenize", "token ids of a text, by the tokenizer that the program would have");
+  tokenize_->add_option("MODEL.gguf", model_, "the model, or a vocabulary alone")->required();
+  tokenize_->add_option("TEXT", tokenize_options_.text, "the text");
+  tokenize_->add_flag("--ids", tokenize_options_.ids, "ids alone, one line, by commas");
+  tokenize_->add_flag("--no-bos", tokenize_options_.no_bos,
+                      "no token at the beginning that the text doesn't have");
+  tokenize_->add_flag("--special", tokenize_options_.special, "control tokens in the text count as such");
+  tokenize_->add_flag("--stdin", tokenize_options_.from_stdin, "the text is what comes in");
+  tokenize_->add_option("--file", tokenize_options_.file, "the text is this file");
+  tokenize_->add_flag("--json-lines", tokenize_options_.json_lines,
+                      "a JSON string a line in, an array of ids a line out");
+}
+
+std::optional<int> Commands::run(std::istream& in, std::ostream& out) {
+  if (inspect_->parsed()) return run_inspect(out);
+  if (tokenize_->parsed()) return run_tokenize(in, out);
+  return std::nullopt;
+}
+
+int Commands::run_inspect(std::ostream& out) {
+  const gguf::File file = gguf::File::open(model_);
+  return gguf::inspect(file, {json_}, out);
+}
+
+int Commands::run_tokenize(std::istream& in, std::ostream& out) {
+  const gguf::File file = gguf::File::open(model_);
+  std::vector<std::string> warnings;
+  const text::Vocab vocab = gguf::read_vocab(file, &warnings);
+  const text::FrozenVocab frozen = with_context(
+      escape_controls(model_), [&] { return text::freeze(vocab, {0, file.get_string("general.name", "")}); });
+  if (!frozen.has_tokenizer) throw_user(escape_controls(model_), ": has no tokenizer");
+  return text::tokenize(frozen.blob, tokenize_options_, in, out);
+}
+
+}  // namespace gc

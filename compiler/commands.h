@@ -1,0 +1,34 @@
+// Commands beside compiling: inspect, tokenize, the lists. Each is a thin shell over the code it shows.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <istream>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "compiler/text/tokenize_tool.h"
+
+namespace gc {
+
+int list_architectures(std::ostream& out);
+int list_formats(std::ostream& out);
+
+class Commands {
+ public:
+  explicit Commands(CLI::App& app);  // adds the subcommands
+  // Runs the one that was given; nothing when none was.
+  std::optional<int> run(std::istream& in, std::ostream& out);
+
+ private:
+  int run_inspect(std::ostream& out);
+  int run_tokenize(std::istream& in, std::ostream& out);
+
+  CLI::App* inspect_;
+  CLI::App* tokenize_;
+  std::string model_;
+  bool json_ = false;
+  text::TokenizeOptions tokenize_options_;
+};
+
+}  // namespace gc

@@ -1,0 +1,120 @@
+// The command line of gguf-compile (CLI11) and the three ways out: success, the user's error (exit 1), our bug (70).
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+
+#include "compiler/base/error.h"
+#include "compiler/base/temp_file.h"
+#include "compiler/commands.h"
+#include "compiler/options.h"
+#include "compiler/pipeline.h"
+#include "compiler/version.h"
+
+namespace gc {
+namespace {
+
+constexpr int kUserError = 1;
+constexpr int kBug = 70;
+
+// Temporaries go, the signal does what it does.
+void on_signal(int signal) {
+  unlink_live_temp_files();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// The input file lost pages that it had.
+void on_bus_error(int) {
+  unlink_live_temp_files();
+  static constexpr char kText[] = "gguf-compile: error: the model file shrank while it was read\n";
+  if (write(STDERR_FILENO, kText, sizeof kText - 1) < 0) _exit(kUserError);
+  _exit(kUserError);
+}
+
+void install_handlers() {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, on_signal);
+  std::signal(SIGBUS, on_bus_error);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit becomes a write error
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+const std::map<std::string, Emit> kEmits = {{"exe", Emit::kExecutable},  {"obj", Emit::kObject},
+                                            {"archive", Emit::kArchive}, {"shared", Emit::kShared},
+                                            {"graph", Emit::kGraph},     {"plan", Emit::kPlan},
+                                            {"llvm-ir", Emit::kLlvmIr},  {"asm", Emit::kAssembly}};
+
+void add_compile_options(CLI::App& app, Options& o) {
+  app.add_option("MODEL.gguf", o.model, "the model (any shard of a split one)");
+  app.add_option("-o,--output", o.output, "what to make; for the text kinds of --emit default stdout");
+  app.add_option("--emit", o.emit, "exe (default), or text: graph, plan, llvm-ir, asm")
+      ->transform(CLI::CheckedTransformer(kEmits));
+  app.add_option("--cpu", o.cpus,
+                 "native (default), portable, or ISA names: one file for several, chosen at start")
+      ->delimiter(',');
+  app.add_option("--target", o.target, "x86_64-linux-gnu");
+  app.add_flag("--no-tokenizer", o.no_tokenizer, "leave the tokenizer out: the program runs by token ids");
+  app.add_option("--dump-after", o.dump_after, "print the graph after a pass (or all)")->delimiter(',');
+  app.add_option("--disable-pass", o.disabled_passes, "leave a pass out")->delimiter(',');
+  app.add_option("--stop-after", o.stop_after, "print the graph after this pass and stop");
+  app.add_flag("--time-passes", o.time_passes, "print how long each step took");
+  app.add_flag("--verify-ir", o.verify_ir, "check the graph's invariants after every pass");
+  app.add_flag("--keep-symbols", o.keep_symbols, "for debuggers and profilers");
+  app.add_option("--save-temps", o.save_temps, "leave objects and the linker's map in this directory");
+  app.add_flag("-q,--quiet", o.quiet, "no progress, no report");
+}
+
+void check_compile_options(const Options& o) {
+  if (o.model.empty()) throw_user("no model given; usage: gguf-compile MODEL.gguf -o OUT (see --help)");
+  if (o.emit == Emit::kObject || o.emit == Emit::kArchive || o.emit == Emit::kShared)
+    throw_unsupported("--emit obj, archive and shared are not in this version; exe is");
+  if (o.emit == Emit::kExecutable && o.stop_after.empty() && o.output.empty())
+    throw_user("no output given; usage: gguf-compile MODEL.gguf -o OUT");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Compiles a GGUF language model into a program that needs nothing else.");
+  app.set_version_flag("--version", kCompiler);
+  Options options;
+  bool architectures = false, formats = false;
+  add_compile_options(app, options);
+  app.add_flag("--list-architectures", architectures, "what general.architecture may be");
+  app.add_flag("--list-formats", formats, "tensor types, and which have kernels");
+  Commands commands(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    throw_user(e.what(), " (see --help)");
+  }
+  if (architectures) return list_architectures(std::cout);
+  if (formats) return list_formats(std::cout);
+  if (const auto code = commands.run(std::cin, std::cout)) return *code;
+  check_compile_options(options);
+  compile(options, std::cout, std::cerr);
+  return 0;
+}
+
+}  // namespace
+}  // namespace gc
+
+int main(int argc, char** argv) {
+  gc::install_handlers();
+  try {
+    const int code = gc::run(argc, argv);
+    std::cout.flush();
+    return std::cout ? code : gc::kUserError;
+  } catch (const gc::InternalError& e) {
+    std::cerr << "gguf-compile: bug: " << e.what()
+              << "\nThis is a fault of the compiler; please report it.\n";
+    return gc::kBug;
+  } catch (const gc::Error& e) {
+    std::cerr << "gguf-compile: error: " << e.what() << "\n";
+  } catch (const std::bad_alloc&) {
+    std::cerr << "gguf-compile: error: out of memory\n";
+  }
+  return gc::kUserError;
+}

@@ -1,0 +1,248 @@
+// The compiler, from top to bottom. Each step says what is true after it.
+#include "compiler/pipeline.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <thread>
+
+#include "codegen_cpu/backend.h"
+#include "codegen_cpu/describe.h"
+#include "codegen_cpu/emit.h"
+#include "codegen_cpu/object.h"
+#include "compiler/base/error.h"
+#include "compiler/base/progress.h"
+#include "compiler/base/timing.h"
+#include "compiler/ir/print.h"
+#include "compiler/link/artifact.h"
+#include "compiler/link/bundles.h"
+#include "compiler/passes/pass.h"
+#include "compiler/plan/plan.h"
+#include "compiler/text/freeze.h"
+#include "compiler/version.h"
+#include "compiler/weights.h"
+#include "frontends/gguf/arch/arch.h"
+#include "frontends/gguf/vocab.h"
+
+namespace gc {
+namespace {
+
+constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob";
+
+// ISAs by name, best first, each once.
+std::vector<const cpu::Isa*> isas_of(const Options& options) {
+  std::vector<const cpu::Isa*> found;
+  for (const std::string& name : options.cpus) {
+    if (name == "portable") {
+      for (const cpu::Isa* isa : cpu::usable_isas()) found.push_back(isa);
+      continue;
+    }
+    const cpu::Isa* isa = name == "native" ? &cpu::best_host_isa() : cpu::isa_by_name(name);
+    if (isa == nullptr) {
+      std::string known;
+      for (const cpu::Isa* usable : cpu::usable_isas()) known += cat(known.empty() ? "" : ", ", usable->name);
+      throw_user("--cpu '", escape_controls(name),
+                 "' is not known; expected native, portable, or some of: ", known);
+    }
+    found.push_back(isa);
+  }
+  std::sort(found.begin(), found.end(), std::greater<>());  // rows of one table, plainest first
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+// "" for the only program of a file, so that its symbols are plain.
+std::string prefix_of(const cpu::Isa& isa) {
+  std::string prefix = "gc_";
+  for (char c : isa.name) prefix += c == '-' ? '_' : c;
+  return prefix + "_";
+}
+
+std::vector<uint8_t> bytes_of(const std::string& s) { return {s.begin(), s.end()}; }
+
+void print(const Options& options, std::ostream& out, const std::string& text) {
+  if (options.output.empty() || options.output == "-") {
+    out << text;
+    return;
+  }
+  TempFile file(options.output);
+  file.append(text);
+  file.commit();
+}
+
+int threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+class Compilation {
+ public:
+  Compilation(const Options& options, std::ostream& out, std::ostream& log)
+      : options_(options), out_(out), log_(log) {}
+
+  void run() {
+    if (options_.emit == Emit::kExecutable) link::check_output(options_.output);
+
+    // The file is a sound container, of an architecture that is known, with all its keys and tensors in place.
+    const gguf::File file = timed("read", [&] { return gguf::File::open(options_.model); });
+    gguf::LoadedModel model = timed("graph", [&] { return gguf::load_model(file); });
+    warn(model.warnings);
+
+    // The vocabulary is the bytes that the program will use in place.
+    const text::FrozenVocab vocab = timed("vocabulary", [&] { return freeze_vocab(file, model.info); });
+    warn(vocab.warnings);
+
+    // The graph is fused, its constants are folded, each value has the type that its reader's kernel wants.
+    const ir::Graph graph = run_passes(std::move(model.graph));
+    if (options_.emit == Emit::kGraph || !options_.stop_after.empty())
+      return print(options_, out_, ir::print(graph));
+
+    // For each ISA: a schedule with places for all values, and its code. One weight image serves them all.
+    std::vector<plan::Plan> plans;
+    for (const cpu::Isa* isa : isas_of(options_)) {
+      plans.push_back(timed("plan", [&] { return plan::make_plan(graph, cpu::CpuBackend(*isa)); }));
+      if (options_.emit == Emit::kPlan) return print(options_, out_, plan::print(plans.back()));
+      if (emit_text(*isa, plans.back())) return;
+      timed("code", [&] { generate(*isa, plans.back()); });
+    }
+    const plan::Plan& plan = plans.front();
+    cpu::ModelFacts facts = model_facts(file, plan);
+    timed("code", [&] { describe(model.info, facts, vocab); });
+
+    // The executable stands, whole, or OUT is what it was.
+    link(file, plan, vocab);
+    report(model.info, plan, vocab);
+  }
+
+ private:
+  template <class F>
+  std::invoke_result_t<F> timed(const char* name, F&& f) {
+    const ScopedTiming timing(timings_, name);
+    return f();
+  }
+
+  void warn(const std::vector<std::string>& warnings) {
+    for (const std::string& w : warnings) log_ << "gguf-compile: warning: " << w << "\n";
+  }
+
+  text::FrozenVocab freeze_vocab(const gguf::File& file, const ModelInfo& info) {
+    std::vector<std::string> warnings;
+    text::Vocab vocab;
+    if (!options_.no_tokenizer) vocab = gguf::read_vocab(file, &warnings);
+    warn(warnings);
+    return with_context(escape_controls(options_.model), [&] {
+      return text::freeze(vocab, {info.n_vocab, info.name, options_.no_tokenizer});
+    });
+  }
+
+  ir::Graph run_passes(ir::Graph graph) {
+    passes::PassOptions o;
+    o.disabled = options_.disabled_passes;
+    o.dump_after = options_.dump_after;
+    o.stop_after = options_.stop_after;
+    o.verify = options_.verify_ir;
+    o.timings = &timings_;
+    o.dump = [&](std::string_view pass, std::string_view text) {
+      log_ << "; after " << pass << "\n" << text;
+    };
+    return passes::run_passes(std::move(graph), o);
+  }
+
+  bool emit_text(const cpu::Isa& isa, const plan::Plan& plan) {
+    if (options_.emit != Emit::kLlvmIr && options_.emit != Emit::kAssembly) return false;
+    llvm::LLVMContext context;
+    cpu::Emitter e(context, isa, "program", prefix_of(isa));
+    cpu::emit_program(e, plan);
+    const auto module = e.take();
+    print(options_, out_,
+          options_.emit == Emit::kLlvmIr ? cpu::print_ir(*module) : cpu::compile_assembly(*module, isa));
+    return true;
+  }
+
+  void generate(const cpu::Isa& isa, const plan::Plan& plan) {
+    llvm::LLVMContext context;
+    cpu::Emitter e(context, isa, "program", prefix_of(isa));
+    cpu::emit_program(e, plan);
+    const auto module = e.take();
+    int i = 0;
+    for (const std::string& object : cpu::compile_objects(*module, isa, cpu::shards_of(plan), threads()))
+      input_.objects.push_back({cat(isa.name, ".", i++, ".o"), bytes_of(object)});
+    prefixes_.push_back(prefix_of(isa));
+  }
+
+  void describe(const ModelInfo& info, cpu::ModelFacts& facts, const text::FrozenVocab& vocab) {
+    facts.compiler = kCompiler;
+    facts.tokenizer_symbol = kTokenizerSymbol;
+    facts.tokenizer_bytes = vocab.blob.size();
+    llvm::LLVMContext context;
+    const cpu::Isa& plainest = *isas_of(options_).back();
+    const auto module = cpu::describe_model(context, plainest, prefixes_, info, facts);
+    input_.objects.push_back({"model.o", bytes_of(cpu::compile_object(*module, plainest))});
+  }
+
+  void link(const gguf::File& file, const plan::Plan& plan, const text::FrozenVocab& vocab) {
+    const ScopedTiming timing(timings_, "weights and link");
+    Progress progress("packing", static_cast<uint64_t>(plan.weights_bytes), !options_.quiet);
+    input_.blobs.push_back({kTokenizerSymbol, 64, vocab.blob});
+    input_.weights = weight_image(file, plan, progress);
+    input_.target = options_.target;
+    input_.carried = link::bundle_for(options_.target);
+    sizes_ = link::link_artifact(input_, options_.output, {options_.keep_symbols, options_.save_temps});
+  }
+
+  // What was made, in a few lines, and what to do with it.
+  void report(const ModelInfo& info, const plan::Plan& plan, const text::FrozenVocab& vocab) {
+    if (options_.time_passes) {
+      log_ << std::fixed << std::setprecision(3);
+      for (const Timing& t : timings_) log_ << "  " << std::setw(8) << t.seconds << " s  " << t.name << "\n";
+    }
+    if (options_.quiet) return;
+    const std::string out = escape_controls(options_.output);
+    log_ << out << ": " << human_bytes(sizes_.file) << " (weights " << human_bytes(sizes_.weights)
+         << ", code " << human_bytes(sizes_.code) << ", runtime "
+         << human_bytes(sizes_.runtime + sizes_.system) << ", tokenizer " << human_bytes(vocab.blob.size())
+         << ") in " << std::fixed << std::setprecision(1) << watch_.seconds() << " s\n";
+    log_ << "  " << info.architecture << " " << escape_controls(info.name) << ", " << info.n_layer
+         << " layers";
+    if (info.n_layer_window > 0)
+      log_ << " (" << info.n_layer_window << " with a window of " << info.window << ")";
+    log_ << ", formats";
+    for (const auto& format : formats_of(plan)) log_ << " " << format;
+    log_ << ", for";
+    for (const cpu::Isa* isa : isas_of(options_)) log_ << " " << isa->name;
+    log_ << "\n";
+    const int64_t n_ctx = std::min<int64_t>(info.n_ctx_train, 4096);
+    log_ << "  a context of " << n_ctx << " takes "
+         << human_bytes(plan::kv_bytes(plan, GC_KV_F16, n_ctx, 512)) << " of KV (f16)\n";
+    const std::string run = options_.output.find('/') == std::string::npos ? "./" + out : out;
+    if (vocab.has_tokenizer)
+      log_ << "  try: " << run << " -p \"The capital of France is\" -n 48\n";
+    else
+      log_ << "  no tokenizer; try: " << run << " --tokens 1,2,3 -n 8\n";
+  }
+
+  static std::vector<std::string> formats_of(const plan::Plan& plan) {
+    std::vector<std::string> all;
+    for (const plan::Packed& p : plan.packed) {
+      if (p.kind != plan::Packed::Kind::Panels) continue;
+      const std::string format(name(plan.graph.weight(p.weight).format));
+      if (std::find(all.begin(), all.end(), format) == all.end()) all.push_back(format);
+    }
+    return all;
+  }
+
+  const Options& options_;
+  std::ostream& out_;
+  std::ostream& log_;
+  const Stopwatch watch_;
+  std::vector<Timing> timings_;
+  link::LinkInput input_;
+  link::ArtifactSizes sizes_;
+  std::vector<std::string> prefixes_;
+};
+
+}  // namespace
+
+void compile(const Options& options, std::ostream& out, std::ostream& log) {
+  Compilation(options, out, log).run();
+}
+
+}  // namespace gc

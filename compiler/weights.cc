@@ -1,0 +1,98 @@
+#include "compiler/weights.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/base/error.h"
+#include "compiler/pack/pack.h"
+
+namespace gc {
+namespace {
+
+using plan::Packed;
+
+std::vector<float> vector_of(const gguf::File& file, const std::string& name) {
+  const gguf::Tensor& t = file.tensor(name);
+  return pack::pack_vector(t.format, t.data, t.n_values());
+}
+
+std::span<const uint8_t> bytes_of(const std::vector<float>& v) {
+  return {reinterpret_cast<const uint8_t*>(v.data()), 4 * v.size()};
+}
+
+std::vector<float> table_of(const gguf::File& file, const ir::Weight& w) {
+  const ir::Weight::Rope& r = w.rope;
+  std::vector<float> factors;
+  if (!r.factors.empty()) factors = vector_of(file, r.factors);
+  const int64_t step = w.source == ir::Weight::Source::RopeCoarse ? r.fine : 1;
+  return pack::rope_table(r.base, r.scale, r.dims, w.shape[0], step, factors);
+}
+
+void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, link::WeightSink& sink,
+                  Progress& progress) {
+  const Packed& p = plan.packed[index];
+  const ir::Weight& w = plan.graph.weight(p.weight);
+  switch (p.kind) {
+    case Packed::Kind::Table:
+      return sink.append(index, bytes_of(table_of(file, w)));
+    case Packed::Kind::Vector:
+      return sink.append(index, bytes_of(vector_of(file, w.name)));
+    case Packed::Kind::Panels:
+      break;
+  }
+  const gguf::Tensor& t = file.tensor(w.name);
+  const int64_t row = row_bytes(t.format, t.ne[0]);
+  const auto source = [&](int64_t first, int64_t count) {
+    return t.data.subspan(static_cast<size_t>((p.row_begin + first) * row), static_cast<size_t>(count * row));
+  };
+  const auto panels = [&](std::span<const uint8_t> bytes) {
+    sink.append(index, bytes);
+    progress.advance(bytes.size());
+  };
+  pack::pack_matrix(t.format, p.rows, p.cols, source, panels);
+  file.release(t);
+}
+
+}  // namespace
+
+link::WeightImage weight_image(const gguf::File& file, const plan::Plan& plan, Progress& progress) {
+  link::WeightImage image;
+  for (const Packed& p : plan.packed)
+    image.sections.push_back({p.name, static_cast<uint64_t>(p.offset), static_cast<uint64_t>(p.bytes)});
+  image.write = [&file, &plan, &progress](link::WeightSink& sink) {
+    for (size_t i = 0; i < plan.packed.size(); ++i) write_packed(file, plan, i, sink, progress);
+    file.check_unchanged();
+  };
+  return image;
+}
+
+cpu::ModelFacts model_facts(const gguf::File& file, const plan::Plan& plan) {
+  cpu::ModelFacts facts;
+  std::map<std::string, cpu::ModelFacts::FormatUse> uses;
+  std::set<std::string> seen;
+  for (const Packed& p : plan.packed) {
+    const ir::Weight& w = plan.graph.weight(p.weight);
+    if (w.source != ir::Weight::Source::Tensor) continue;
+    auto& use = uses[std::string(name(w.format))];
+    use.image_bytes += static_cast<uint64_t>(p.bytes);
+    if (!seen.insert(w.name).second) continue;
+    ++use.tensors;
+    use.file_bytes += file.tensor(w.name).data.size();
+  }
+  for (auto& [format, use] : uses) {
+    use.format = format;
+    facts.formats.push_back(use);
+  }
+  // A generated token reads every weight but the embedding table, of which one row unless it is the head too.
+  std::set<std::string> touched;
+  for (const ir::Op& op : plan.graph.ops)
+    if (op.kind != ir::OpKind::embed)
+      for (const ir::WeightUse& use : op.weights)
+        if (use.weight.valid() && plan.graph.weight(use.weight).source == ir::Weight::Source::Tensor)
+          touched.insert(plan.graph.weight(use.weight).name);
+  for (const std::string& tensor : touched) facts.touched_bytes += file.tensor(tensor).data.size();
+  return facts;
+}
+
+}  // namespace gc
