@@ -42,7 +42,11 @@ void emit_quantize_block(Emitter& e, Value* row, std::int64_t k, Value* block, V
     q[h] = b.CreateFPToSI(b.CreateUnaryIntrinsic(llvm::Intrinsic::rint, scaled), i32x16);
     sum[h] = b.CreateAddReduce(q[h]);
   }
-  Dot::make(e)->store_activation(joined(e, q[0], q[1]), e.at(row, block, 64));
+  Value* all = joined(e, q[0], q[1]);
+  Dot::for_tiles(e)->store_activation(all, e.at(row, block, 64));
+  const std::unique_ptr<Dot> of_row = Dot::for_row(e);
+  if (of_row->form() == Dot::Form::Planes)
+    of_row->store_activation(all, e.at(row, block, 64, act_planes_offset(k)));
 
   Value* meta = e.at(row, block, sizeof(ActMeta), act_meta_offset(k));
   Value* total = b.CreateSIToFP(b.CreateAdd(sum[0], sum[1]), e.f32());

@@ -38,40 +38,40 @@ Value* Dot::by_parts(int bytes, const Values& whole, const std::function<Value*(
   return e_.b().CreateShuffleVector(halves[0], halves[1], mask);
 }
 
-void Dot::store_pairs(Value* q, Value* block) {
+llvm::Type* PairDot::operand_type() { return llvm::FixedVectorType::get(e_.b().getInt16Ty(), 32); }
+
+void PairDot::store_activation(Value* q, Value* block) {
   auto& b = e_.b();
-  Value* words = b.CreateTrunc(q, llvm::FixedVectorType::get(b.getInt16Ty(), 32));
   std::vector<int> order;
   for (int s = 0; s < 8; ++s) {
     for (int c : {0, 2, 1, 3}) order.push_back(4 * s + c);
   }
-  e_.store(b.CreateShuffleVector(words, order), block, 64);
+  e_.store(b.CreateShuffleVector(b.CreateTrunc(q, operand_type()), order), block, 64);
 }
 
-Values Dot::even_odd(Value* step) {
+Values PairDot::weights(Value* step, int offset) {
   auto& b = e_.b();
-  auto* type = llvm::FixedVectorType::get(b.getInt16Ty(), 32);
-  Value* words = b.CreateBitCast(step, type);
-  return {b.CreateAnd(words, llvm::ConstantInt::get(type, 0xff)),
-          b.CreateLShr(words, llvm::ConstantInt::get(type, 8))};
+  Value* words = b.CreateBitCast(step, operand_type());
+  const auto constant = [&](int c) {
+    return llvm::ConstantInt::get(operand_type(), static_cast<std::uint64_t>(c));
+  };
+  Value* even = b.CreateAnd(words, constant(0xff));
+  Value* odd = b.CreateLShr(words, constant(8));
+  if (offset == 0) return {even, odd};
+  return {b.CreateSub(even, constant(offset)), b.CreateSub(odd, constant(offset))};
 }
 
-Values Dot::load_pairs(Value* block, int step) {
-  auto* type = llvm::FixedVectorType::get(e_.b().getInt16Ty(), 32);
-  return {load_splat(e_.at(block, 8 * step), type), load_splat(e_.at(block, 8 * step + 4), type)};
+Values PairDot::activation(Value* block, int, int step) {
+  return {load_splat(e_.at(block, 8 * step), operand_type()),
+          load_splat(e_.at(block, 8 * step + 4), operand_type())};
 }
 
 namespace {
 
-// Pairs as pmaddwd multiplies them, in plain IR: LLVM may or may not find the instruction.
-class GenericDot : public Dot {
+// As pmaddwd multiplies, in plain IR: LLVM may or may not find the instruction.
+class GenericDot : public PairDot {
  public:
-  using Dot::Dot;
-  int passes() const override { return 1; }
-  int operands() const override { return 2; }
-  llvm::Type* operand_type() override { return llvm::FixedVectorType::get(e_.b().getInt16Ty(), 32); }
-  Values weights(Value* step) override { return even_odd(step); }
-  Values activation(Value* block, int, int step) override { return load_pairs(block, step); }
+  using PairDot::PairDot;
   Value* mac(Value* acc, const Values& w, const Values& x) override {
     auto& b = e_.b();
     for (int i = 0; i < 2; ++i) {
@@ -85,19 +85,22 @@ class GenericDot : public Dot {
     }
     return acc;
   }
-  void store_activation(Value* q, Value* block) override { store_pairs(q, block); }
 };
 
 }  // namespace
 
 std::unique_ptr<Dot> Dot::generic(Emitter& e) { return std::make_unique<GenericDot>(e); }
 
-std::unique_ptr<Dot> Dot::make(Emitter& e) {
+std::unique_ptr<Dot> Dot::for_tiles(Emitter& e) {
   const Isa& isa = e.isa();
-  if (isa.has_vnni) return make_dot_vnni(e);
-  if (isa.has_avx512) return make_dot_avx512(e);
-  if (isa.vector_bytes == 32) return make_dot_avx2(e);
+  if (isa.has_vnni) return make_pair_dot_vnni(e);
+  if (isa.has_avx512) return make_pair_dot_avx512(e);
+  if (isa.vector_bytes == 32) return make_pair_dot_avx2(e);
   return generic(e);
+}
+
+std::unique_ptr<Dot> Dot::for_row(Emitter& e) {
+  return e.isa().has_vnni ? make_plane_dot_vnni(e) : for_tiles(e);
 }
 
 }  // namespace gc::cpu

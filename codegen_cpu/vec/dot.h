@@ -6,14 +6,17 @@
 //
 //   acc = 0;  for each pass { if it isn't the first: acc <<= 8;  for each step: acc = mac(acc, weights, activation) }
 //
-//   two passes   int8 dot products (vpdpbusd): the high plane of the activations, then the low one. One chain of sums
-//                in place of two and a join costs nothing but the shift, and halves the registers.
-//   one pass     pmaddwd: even and odd bytes of a step widened to 16 bits, times pairs of 16-bit activations. (8-bit
-//                products of pmaddubsw would saturate.)
+//   planes  int8 dot products (vpdpbusd) in two passes: the high plane of the activations, then the low one. One chain
+//           of sums in place of two and a join costs nothing but the shift, and halves the registers. Weights are used
+//           as they are unpacked: best where they are used once.
+//   pairs   products of 16-bit pairs in one pass (vpdpwssd, else pmaddwd and add): even and odd bytes of a step widened,
+//           times 16-bit activations. As many products as planes take, but weights can have their offset taken off, so
+//           that no shift and no correction is left in the sums: best where widening is paid once for many rows.
 //
 // All give the same sums: |sum| <= 32 * 255 * 32512 < 2^28.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "codegen_cpu/emitter.h"
@@ -25,19 +28,24 @@ class Dot {
   using Value = llvm::Value;
   using Values = Emitter::Values;
 
-  // What the ISA of `e` does best; `generic` is plain LLVM IR, right everywhere. `e` must outlive it.
-  static std::unique_ptr<Dot> make(Emitter& e);
+  // What the ISA of `e` does best for weights used once, and for weights used for many rows; `generic` is plain LLVM IR,
+  // right everywhere. `e` must outlive it.
+  static std::unique_ptr<Dot> for_row(Emitter& e);
+  static std::unique_ptr<Dot> for_tiles(Emitter& e);
   static std::unique_ptr<Dot> generic(Emitter& e);
 
   explicit Dot(Emitter& e) : e_(e) {}
   virtual ~Dot();
 
+  // How activations lie in memory (act_layout.h).
+  enum class Form { Pairs, Planes };
+  virtual Form form() const = 0;
   virtual int passes() const = 0;
   // The 64-byte vectors that mac() takes for a step's weights: their number and type.
   virtual int operands() const = 0;
   virtual llvm::Type* operand_type() = 0;
-  // From a step as it is unpacked, <64 x i8>.
-  virtual Values weights(Value* step) = 0;
+  // From a step as it is unpacked, <64 x i8>, unsigned. Pairs take `offset` off; planes have it 0.
+  virtual Values weights(Value* step, int offset) = 0;
   // Step `step` (0..7) of the activations of a block of 32 at `block`, in all lanes.
   virtual Values activation(Value* block, int pass, int step) = 0;
   virtual Value* mac(Value* acc, const Values& weights, const Values& activation) = 0;
@@ -51,17 +59,25 @@ class Dot {
   Value* load_splat(Value* p, llvm::Type* type);
   // f applied to parts of `bytes` bytes of 64-byte vectors, results joined. For intrinsics of one width.
   Value* by_parts(int bytes, const Values& whole, const std::function<Value*(const Values&)>& f);
-  // The two halves of the store for ISAs that multiply 16-bit pairs: s16 [8 steps][x0, x2, x1, x3].
-  void store_pairs(Value* q, Value* block);
-  Values even_odd(Value* step);
-  Values load_pairs(Value* block, int step);
-
   Emitter& e_;
 };
 
-// One a file.
-std::unique_ptr<Dot> make_dot_avx2(Emitter& e);    // pmaddwd on ymm
-std::unique_ptr<Dot> make_dot_avx512(Emitter& e);  // pmaddwd on zmm
-std::unique_ptr<Dot> make_dot_vnni(Emitter& e);    // vpdpbusd on ymm or zmm
+// Dots of pairs differ in mac() alone.
+class PairDot : public Dot {
+ public:
+  using Dot::Dot;
+  Form form() const final { return Form::Pairs; }
+  int passes() const final { return 1; }
+  int operands() const final { return 2; }
+  llvm::Type* operand_type() final;                      // <32 x i16>
+  Values weights(Value* step, int offset) final;         // even bytes, odd bytes
+  Values activation(Value* block, int, int step) final;  // (x0, x2), (x1, x3)
+  void store_activation(Value* q, Value* block) final;   // s16 [8 steps][x0, x2, x1, x3]
+};
+
+std::unique_ptr<Dot> make_pair_dot_avx2(Emitter& e);    // pmaddwd on ymm
+std::unique_ptr<Dot> make_pair_dot_avx512(Emitter& e);  // pmaddwd on zmm
+std::unique_ptr<Dot> make_pair_dot_vnni(Emitter& e);    // vpdpwssd on ymm or zmm
+std::unique_ptr<Dot> make_plane_dot_vnni(Emitter& e);   // vpdpbusd on ymm or zmm
 
 }  // namespace gc::cpu

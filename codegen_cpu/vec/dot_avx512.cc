@@ -4,14 +4,9 @@
 namespace gc::cpu {
 namespace {
 
-class Avx512Dot : public Dot {
+class Avx512PairDot : public PairDot {
  public:
-  using Dot::Dot;
-  int passes() const override { return 1; }
-  int operands() const override { return 2; }
-  llvm::Type* operand_type() override { return llvm::FixedVectorType::get(e_.b().getInt16Ty(), 32); }
-  Values weights(Value* step) override { return even_odd(step); }
-  Values activation(Value* block, int, int step) override { return load_pairs(block, step); }
+  using PairDot::PairDot;
   Value* mac(Value* acc, const Values& w, const Values& x) override {
     for (int i = 0; i < 2; ++i) {
       Value* products = e_.b().CreateIntrinsic(llvm::Intrinsic::x86_avx512_pmaddw_d_512, {w[i], x[i]});
@@ -19,11 +14,10 @@ class Avx512Dot : public Dot {
     }
     return acc;
   }
-  void store_activation(Value* q, Value* block) override { store_pairs(q, block); }
 };
 
 }  // namespace
 
-std::unique_ptr<Dot> make_dot_avx512(Emitter& e) { return std::make_unique<Avx512Dot>(e); }
+std::unique_ptr<Dot> make_pair_dot_avx512(Emitter& e) { return std::make_unique<Avx512PairDot>(e); }
 
 }  // namespace gc::cpu

@@ -1,17 +1,22 @@
 #include "codegen_cpu/vec/dot.h"
+#include "compiler/base/error.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
 namespace gc::cpu {
 namespace {
 
 // vpdpbusd multiplies unsigned by signed bytes: weights are the unsigned ones, the planes of the activations signed.
-class VnniDot : public Dot {
+class VnniPlaneDot : public Dot {
  public:
   using Dot::Dot;
+  Form form() const override { return Form::Planes; }
   int passes() const override { return 2; }
   int operands() const override { return 1; }
   llvm::Type* operand_type() override { return llvm::FixedVectorType::get(e_.b().getInt8Ty(), 64); }
-  Values weights(Value* step) override { return {step}; }
+  Values weights(Value* step, int offset) override {
+    GC_CHECK(offset == 0);
+    return {step};
+  }
   Values activation(Value* block, int pass, int step) override {
     return {load_splat(e_.at(block, 32 * pass + 4 * step), operand_type())};
   }
@@ -32,8 +37,24 @@ class VnniDot : public Dot {
   }
 };
 
+class VnniPairDot : public PairDot {
+ public:
+  using PairDot::PairDot;
+  Value* mac(Value* acc, const Values& w, const Values& x) override {
+    const int bytes = e_.isa().vector_bytes;
+    const auto id =
+        bytes == 64 ? llvm::Intrinsic::x86_avx512_vpdpwssd_512 : llvm::Intrinsic::x86_avx512_vpdpwssd_256;
+    for (int i = 0; i < 2; ++i) {
+      acc = by_parts(bytes, {acc, w[i], x[i]},
+                     [&](const Values& v) { return e_.b().CreateIntrinsic(id, {v[0], v[1], v[2]}); });
+    }
+    return acc;
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<Dot> make_dot_vnni(Emitter& e) { return std::make_unique<VnniDot>(e); }
+std::unique_ptr<Dot> make_plane_dot_vnni(Emitter& e) { return std::make_unique<VnniPlaneDot>(e); }
+std::unique_ptr<Dot> make_pair_dot_vnni(Emitter& e) { return std::make_unique<VnniPairDot>(e); }
 
 }  // namespace gc::cpu

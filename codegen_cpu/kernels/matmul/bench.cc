@@ -55,7 +55,7 @@ constexpr int kPeakChains = 12;
 // void(x, i64 n, y): n times 8 steps on kPeakChains independent sums, one operand from memory.
 void emit_peak(Emitter& e) {
   e.function("peak", {in("x"), i64("n"), out("y")}, [&](const Args& args) {
-    const std::unique_ptr<Dot> dot = Dot::make(e);
+    const std::unique_ptr<Dot> dot = Dot::for_row(e);
     Values w;
     for (int o = 0; o < dot->operands(); ++o) w.push_back(e.load(dot->operand_type(), args["x"], 64));
     const Values x = dot->activation(args["x"], 0, 1);

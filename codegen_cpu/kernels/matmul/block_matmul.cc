@@ -10,9 +10,10 @@
 // The alternative, unpacking in the tile's registers once per 4-8 rows, costs 1.5-3 operations on weights for each 16
 // products of a row, and a tile for each format.
 //
-// A tile spends on 32 columns x 16 rows: 16 int8 products, then shift, offset, conversion, scale and FMA; at best 3/4
-// of the issue slots go to products. One scale of activations a row instead of a block would save a little and cost
-// the accuracy that two planes are for.
+// A tile multiplies 16-bit pairs (codegen_cpu/vec/dot.h): 32 columns x 16 rows of weights take 16 products, then a
+// conversion, a scale and an FMA; at best 0.84 of the issue slots go to products. Int8 planes take as many products and a
+// shift and an offset more: 0.74. One scale of activations a row instead of a block would save one operation more, and
+// cost the accuracy that 16 bits are for.
 #include <algorithm>
 
 #include "codegen_cpu/act_layout.h"
@@ -21,7 +22,6 @@
 #include "codegen_cpu/vec/dot.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
-#include "llvm/IR/InlineAsm.h"
 
 namespace gc::cpu {
 namespace {
@@ -58,36 +58,28 @@ Value* next_pass(Emitter& e, Value* acc, int pass) {
 // The activation's side of one block of one scale, of one row.
 struct ActPart {
   Value* d;      // <16 x float>
-  Value* bias;   // <16 x i32>, offset * sum, or nullptr
   Value* d_sum;  // <16 x float>, or nullptr
 };
 
-// meta: the ActMeta of the block of 32; `offset` as i32, or nullptr when there is none.
-ActPart act_part(Emitter& e, const Blocks& blocks, Value* meta, int part, Value* offset) {
-  auto& b = e.b();
+Value* act_sum(Emitter& e, Value* meta, int i) {
+  return e.member_i32(meta, static_cast<std::int64_t>(offsetof(ActMeta, sum)) + 4 * i);
+}
+
+// meta: the ActMeta of the block of 32.
+ActPart act_part(Emitter& e, const Blocks& blocks, Value* meta, int part) {
   Vec v(e);
-  ActPart a{v.load_splat(e.at(meta, offsetof(ActMeta, d))), nullptr, nullptr};
-  const auto sum = [&](int i) {
-    return e.member_i32(meta, static_cast<std::int64_t>(offsetof(ActMeta, sum)) + 4 * i);
-  };
-  const bool whole = blocks.parts() == 1;
-  if (offset) {
-    Value* n = whole ? b.CreateAdd(sum(0), sum(1)) : sum(part);
-    a.bias = b.CreateVectorSplat(16, b.CreateMul(n, offset));
-  }
+  ActPart a{v.load_splat(e.at(meta, offsetof(ActMeta, d))), nullptr};
   if (blocks.has_min) {
-    a.d_sum = whole ? v.load_splat(e.at(meta, offsetof(ActMeta, d_sum)))
-                    : v.mul(a.d, v.splat(b.CreateSIToFP(sum(part), e.f32())));
+    a.d_sum = blocks.parts() == 1 ? v.load_splat(e.at(meta, offsetof(ActMeta, d_sum)))
+                                  : v.mul(a.d, v.splat(e.b().CreateSIToFP(act_sum(e, meta, part), e.f32())));
   }
   return a;
 }
 
 // The contract's line for one block of one scale.
 Value* add_block(Emitter& e, Value* y, Value* isum, const ActPart& a, Value* scale, Value* min) {
-  auto& b = e.b();
   Vec v(e);
-  if (a.bias) isum = b.CreateSub(isum, a.bias);
-  y = v.fma(b.CreateSIToFP(isum, v.type()), v.mul(scale, a.d), y);
+  y = v.fma(e.b().CreateSIToFP(isum, v.type()), v.mul(scale, a.d), y);
   return min ? v.fma(min, a.d_sum, y) : y;
 }
 
@@ -106,10 +98,15 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
       acc = next_pass(e, acc, pass);
       for (int s = 0; s < blocks.steps(); ++s) {
         const int step = part * blocks.steps() + s;
-        acc = dot.mac(acc, dot.weights(steps[step]), dot.activation(x, pass, step));
+        acc = dot.mac(acc, dot.weights(steps[step], 0), dot.activation(x, pass, step));
       }
     }
-    const ActPart a = act_part(e, blocks, meta, part, layout.offset ? e.i32(layout.offset) : nullptr);
+    if (layout.offset != 0) {
+      Value* sum = blocks.parts() == 1 ? e.b().CreateAdd(act_sum(e, meta, 0), act_sum(e, meta, 1))
+                                       : act_sum(e, meta, part);
+      acc = e.b().CreateSub(acc, e.b().CreateVectorSplat(16, e.b().CreateMul(sum, e.i32(layout.offset))));
+    }
+    const ActPart a = act_part(e, blocks, meta, part);
     y = add_block(e, y, acc, a, reader.scale(e.at(scale, part * reader.scale_stride()), supers),
                   min ? reader.min(e.at(min, part * reader.min_stride()), supers) : nullptr);
   }
@@ -120,7 +117,9 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
               const Args& args) {
   auto& b = e.b();
   Vec v(e);
-  const std::unique_ptr<Dot> dot = Dot::make(e);
+  const std::unique_ptr<Dot> dot = Dot::for_row(e);
+  Value* x = e.at(args["x"], dot->form() == Dot::Form::Planes ? act_planes_offset(spec.k) : 0);
+  Value* meta = e.at(args["x"], act_meta_offset(spec.k));
   PanelReader reader(e, layout, spec.k);
   const std::int64_t panel = panel_bytes(spec.format, spec.k);
   e.for_range(e.i64(0), args["n_panels"], 1, [&](Value* p) {
@@ -137,9 +136,8 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
             Value* block = b.CreateAdd(first, i);
             Value* ahead = e.at(group.quants, i, layout.quant_bytes(), kPrefetchAhead);
             for (std::int64_t l = 0; l < layout.quant_bytes(); l += 64) e.prefetch(e.at(ahead, l));
-            return Values{row_block(e, *dot, reader, blocks, layout, supers, group, i,
-                                    e.at(args["x"], block, 64),
-                                    e.at(args["x"], block, sizeof(ActMeta), act_meta_offset(spec.k)), y[0])};
+            return Values{row_block(e, *dot, reader, blocks, layout, supers, group, i, e.at(x, block, 64),
+                                    e.at(meta, block, sizeof(ActMeta)), y[0])};
           });
           return Values{ys[0], e.at(at[1], group.bytes)};
         });
@@ -157,7 +155,7 @@ llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blo
       {in("base"), in("quants"), in("scales"), in("mins"), i64("blocks32"), in("ahead"), out("scratch")},
       [&](const Args& args) {
         Vec v(e);
-        const std::unique_ptr<Dot> dot = Dot::make(e);
+        const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
         const Scratch scratch(*dot, blocks);
         PanelReader reader(e, layout, kGroupCols);
         const PanelReader::Supers supers = reader.supers(args["base"]);
@@ -168,7 +166,7 @@ llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blo
           const std::vector<Value*> steps = reader.steps(e.at(args["quants"], i, layout.quant_bytes()));
           Value* to = e.at(args["scratch"], i, 8 * scratch.step_bytes);
           for (std::size_t s = 0; s < steps.size(); ++s) {
-            const Values operands = dot->weights(steps[s]);
+            const Values operands = dot->weights(steps[s], layout.offset);
             for (std::size_t o = 0; o < operands.size(); ++o) {
               e.store(operands[o],
                       e.at(to, static_cast<std::int64_t>(s) * scratch.step_bytes +
@@ -192,26 +190,18 @@ llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blo
       });
 }
 
-// The pointer, but LLVM can't tell that it is: what is loaded through it again in the second pass isn't kept in
-// registers (and spilled) from the first.
-Value* opaque(Emitter& e, Value* p) {
-  auto* type = llvm::FunctionType::get(e.ptr(), {e.ptr()}, false);
-  return e.b().CreateCall(llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {p});
-}
-
-// void(scratch, x, i64 x_stride, i64 meta, y0.., i64 y_stride, i64 blocks32, i64 first, i32 offset): adds a group to
+// void(scratch, x, i64 x_stride, i64 meta, y0.., i64 y_stride, i64 blocks32, i64 first): adds a group to
 // the results of `rows` rows and `panels` panels; `first`: starts them at 0. `meta`: bytes from x to the first ActMeta.
-llvm::Function* tile(Emitter& e, const Blocks& blocks, bool has_offset, int rows, int panels) {
+llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
   const std::string name = "tile_" + std::to_string(rows) + "x" + std::to_string(panels) + "_s" +
-                           std::to_string(blocks.scale_cols) + (has_offset ? "_offset" : "") +
-                           (blocks.has_min ? "_min" : "");
+                           std::to_string(blocks.scale_cols) + (blocks.has_min ? "_min" : "");
   std::vector<Arg> arg_list = {in("scratch"),   in("x"),         i64("x_stride"), i64("meta"),
-                               i64("y_stride"), i64("blocks32"), i64("first"),    {"offset", Arg::Kind::I32}};
+                               i64("y_stride"), i64("blocks32"), i64("first")};
   for (const Arg& y : numbered("y", panels, Arg::Kind::Ptr)) arg_list.push_back(y);
   return e.function(name, arg_list, [&](const Args& args) {
     auto& b = e.b();
     Vec v(e);
-    const std::unique_ptr<Dot> dot = Dot::make(e);
+    const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
     const Scratch scratch(*dot, blocks);
     const auto panel = [&](Value* p, int j) { return e.at(p, j * scratch.bytes); };
     std::vector<Value*> x, y_at;
@@ -231,26 +221,22 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, bool has_offset, int rows
       Value* at_meta = b.CreateAdd(args["meta"], b.CreateShl(i, e.i64(4)));
       for (int part = 0; part < blocks.parts(); ++part) {
         Values acc(y.size(), llvm::Constant::getNullValue(dot->acc_type()));
-        for (int pass = 0; pass < dot->passes(); ++pass) {
-          Value* from = pass == 0 ? steps : opaque(e, steps);
-          for (Value*& a : acc) a = next_pass(e, a, pass);
-          for (int s = 0; s < blocks.steps(); ++s) {
-            const int step = part * blocks.steps() + s;
-            std::vector<Values> w(panels);
-            for (int j = 0; j < panels; ++j) {
-              for (int o = 0; o < dot->operands(); ++o)
-                w[j].push_back(e.load(dot->operand_type(),
-                                      e.at(panel(from, j), step * scratch.step_bytes + 64 * o), 64));
+        for (int s = 0; s < blocks.steps(); ++s) {
+          const int step = part * blocks.steps() + s;
+          std::vector<Values> w(panels);
+          for (int j = 0; j < panels; ++j) {
+            for (int o = 0; o < dot->operands(); ++o) {
+              Value* p = e.at(panel(steps, j), step * scratch.step_bytes + 64 * o);
+              w[j].push_back(e.load(dot->operand_type(), p, 64));
             }
-            for (int r = 0; r < rows; ++r) {
-              const Values a = dot->activation(e.at(x[r], at64), pass, step);
-              for (int j = 0; j < panels; ++j) acc[r * panels + j] = dot->mac(acc[r * panels + j], w[j], a);
-            }
+          }
+          for (int r = 0; r < rows; ++r) {
+            const Values a = dot->activation(e.at(x[r], at64), 0, step);
+            for (int j = 0; j < panels; ++j) acc[r * panels + j] = dot->mac(acc[r * panels + j], w[j], a);
           }
         }
         for (int r = 0; r < rows; ++r) {
-          const ActPart a =
-              act_part(e, blocks, e.at(x[r], at_meta), part, has_offset ? args["offset"] : nullptr);
+          const ActPart a = act_part(e, blocks, e.at(x[r], at_meta), part);
           for (int j = 0; j < panels; ++j) {
             const auto factor = [&](std::int64_t begin) {
               return v.load(e.at(panel(args["scratch"], j), i, 64 * blocks.parts(), begin + 64 * part));
@@ -270,12 +256,12 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, bool has_offset, int rows
 void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Blocks& blocks,
                const Args& args) {
   auto& b = e.b();
-  const std::unique_ptr<Dot> dot = Dot::make(e);
+  const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
   const Scratch scratch(*dot, blocks);
   const TileShapes shapes = int_tiles(e.isa());
   PanelReader reader(e, layout, spec.k);
   const std::int64_t panel = panel_bytes(spec.format, spec.k);
-  const std::int64_t largest = shapes.rows.front();
+  const std::int64_t largest = shapes.rows;
   const std::int64_t stripe =
       std::max<std::int64_t>(kStripeBytes / act_row_bytes(spec.k) / largest, 1) * largest;
   Value* buffer = e.stack(scratch.bytes * shapes.panels);
@@ -318,10 +304,9 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
                                       meta,
                                       args["y_stride"],
                                       blocks32,
-                                      first,
-                                      e.i32(layout.offset)};
+                                      first};
           for (Value* p : panels) call.push_back(e.at(row, p, 64));
-          b.CreateCall(tile(e, blocks, layout.offset != 0, n, shapes.panels), call);
+          b.CreateCall(tile(e, blocks, n, shapes.panels), call);
         });
         return Values{b.CreateAdd(at[0], bytes)};
       });

@@ -14,7 +14,7 @@ void emit_float_matmul(Emitter& e, const MatmulSpec& spec, const Args& args);
 // Arguments "p0", "p1", ... of kernels that work on several panels at once.
 std::vector<Arg> numbered(const char* stem, int n, Arg::Kind kind);
 
-// Visits `n` rows in tiles of shapes.rows: as many of the largest as fit, then the next. tile(first row, rows).
+// Visits `n` rows in tiles of at most shapes.rows rows, as few and as even as can be. tile(first row, rows).
 void over_tiles(Emitter& e, const TileShapes& shapes, llvm::Value* n,
                 const std::function<void(llvm::Value*, int)>& tile);
 

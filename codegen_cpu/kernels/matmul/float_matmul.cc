@@ -91,7 +91,7 @@ llvm::Function* tile(Emitter& e, Format format, int rows, int panels, bool prefe
 void emit_float_matmul(Emitter& e, const MatmulSpec& spec, const Args& args) {
   auto& b = e.b();
   const TileShapes shapes = float_tiles(e.isa());
-  const std::int64_t panel = panel_bytes(spec.format, spec.k), largest = shapes.rows.front();
+  const std::int64_t panel = panel_bytes(spec.format, spec.k), largest = shapes.rows;
   const std::int64_t stripe = std::max<std::int64_t>(kStripeBytes / (spec.k * 4) / largest, 1) * largest;
   const std::int64_t chunk_bytes = kGroupCols / pair_cols(spec.format) * pair_bytes(spec.format);
   Value* n_rows = args["n_rows"];

@@ -70,10 +70,15 @@ std::vector<Arg> numbered(const char* stem, int n, Arg::Kind kind) {
 void over_tiles(Emitter& e, const TileShapes& shapes, Value* n,
                 const std::function<void(Value*, int)>& tile) {
   auto& b = e.b();
+  // `count` tiles, `taller` of them with one row more than the others.
+  Value* count = b.CreateUDiv(b.CreateAdd(n, e.i64(shapes.rows - 1)), e.i64(shapes.rows));
+  Value* low = b.CreateUDiv(n, count);
+  Value* taller = b.CreateURem(n, count);
   Value* begin = e.i64(0);
-  for (int rows : shapes.rows) {
-    Value* left = b.CreateSub(n, begin);
-    Value* end = rows == 1 ? n : b.CreateAdd(begin, b.CreateSub(left, b.CreateURem(left, e.i64(rows))));
+  for (int rows = shapes.rows; rows >= 1; --rows) {
+    Value* tiles = b.CreateSelect(b.CreateICmpEQ(low, e.i64(rows)), b.CreateSub(count, taller), e.i64(0));
+    if (rows > 1) tiles = b.CreateSelect(b.CreateICmpEQ(low, e.i64(rows - 1)), taller, tiles);
+    Value* end = b.CreateAdd(begin, b.CreateMul(tiles, e.i64(rows)));
     e.for_range(begin, end, rows, [&](Value* t) { tile(t, rows); });
     begin = end;
   }

@@ -8,6 +8,7 @@
 #include "codegen_cpu/kernels/matmul/test_data.h"
 #include "codegen_cpu/kernels/row_decode/row_decode.h"
 #include "codegen_cpu/object.h"
+#include "codegen_cpu/vec/dot.h"
 
 namespace gc::cpu {
 namespace {
@@ -181,17 +182,16 @@ TEST(Quantize, AgreesWithTheDefinition) {
         EXPECT_EQ(meta.d, want.d) << isa->name;
         int sum[2] = {};
         for (int i = 0; i < 32; ++i) {
-          int got;
+          const int at = i / 4 * 4 + (i % 4 == 1 ? 2 : i % 4 == 2 ? 1 : i % 4);
+          std::int16_t pair;
+          std::memcpy(&pair, q + 2 * at, 2);
+          ASSERT_EQ(pair, want.q[i]) << isa->name << " block " << block << " value " << i;
           if (isa->has_vnni) {
-            got = 256 * static_cast<std::int8_t>(q[i]) + static_cast<std::int8_t>(q[32 + i]);
-          } else {
-            const int at = i / 4 * 4 + (i % 4 == 1 ? 2 : i % 4 == 2 ? 1 : i % 4);
-            std::int16_t s;
-            std::memcpy(&s, q + 2 * at, 2);
-            got = s;
+            const auto* plane = reinterpret_cast<const std::int8_t*>(q + act_planes_offset(k));
+            ASSERT_EQ(256 * plane[i] + plane[32 + i], want.q[i])
+                << isa->name << " block " << block << " value " << i;
           }
-          ASSERT_EQ(got, want.q[i]) << isa->name << " block " << block << " value " << i;
-          sum[i / 16] += got;
+          sum[i / 16] += want.q[i];
         }
         EXPECT_EQ(meta.sum[0], sum[0]);
         EXPECT_EQ(meta.sum[1], sum[1]);
@@ -201,7 +201,8 @@ TEST(Quantize, AgreesWithTheDefinition) {
   }
 }
 
-// The instructions that the speed stands on are there, in the function and in the tiles it calls.
+// The instructions that the speed stands on are there: in the function, which has the code for one row, and in the
+// largest tile that it calls.
 TEST(Opcodes, ProductsAreWhatTheIsaHas) {
   for (const Isa* isa : usable_isas()) {
     llvm::LLVMContext context;
@@ -209,17 +210,66 @@ TEST(Opcodes, ProductsAreWhatTheIsaHas) {
     matmul(e, {Format::Q4_K, 512, ir::Elem::Q16});
     const auto module = e.take();
     const std::string text = compile_assembly(*module, *isa);
-    const int largest = isa->has_avx512 ? 6 : 3;
-    const std::string tile = "tile_" + std::to_string(largest) + (isa->has_avx512 ? "x2" : "x1") + "_s32_min";
-    for (const std::string& f : {std::string("matmul_q4_k_q16_512"), tile}) {
-      const std::string code = function_assembly(text, f);
-      ASSERT_FALSE(code.empty()) << f;
-      EXPECT_NE(code.find(isa->has_vnni ? "vpdpbusd" : "vpmaddwd"), std::string::npos) << isa->name << "\n"
-                                                                                       << code;
-      EXPECT_NE(code.find(isa->has_avx512 ? "%zmm" : "%ymm"), std::string::npos) << isa->name;
-      EXPECT_EQ(code.find(isa->has_vnni ? "vpmaddwd" : "vpdpbusd"), std::string::npos) << isa->name;
+    const auto expect = [&](const std::string& function, const std::string& opcode,
+                            const std::string& not_opcode) {
+      const std::string code = function_assembly(text, function);
+      ASSERT_FALSE(code.empty()) << function;
+      EXPECT_NE(code.find(opcode), std::string::npos) << isa->name << " " << function << "\n" << code;
+      EXPECT_EQ(code.find(not_opcode), std::string::npos) << isa->name << " " << function << "\n" << code;
+      EXPECT_NE(code.find(isa->has_avx512 ? "%zmm" : "%ymm"), std::string::npos)
+          << isa->name << " " << function;
+    };
+    const std::string row = "matmul_q4_k_q16_512";
+    const std::string tile = isa->has_avx512 ? "tile_6x2_s32_min" : "tile_3x1_s32_min";
+    if (isa->has_vnni) {
+      expect(row, "vpdpbusd", "vpmaddwd");
+      expect(tile, "vpdpwssd", "vpdpbusd");  // vpmaddwd stands where a sum begins
+    } else {
+      expect(row, "vpmaddwd", "vpdp");
+      expect(tile, "vpmaddwd", "vpdp");
     }
     EXPECT_NE(text.find("prefetcht0"), std::string::npos);
+  }
+}
+
+// Plain LLVM IR gives the same sums on any ISA.
+TEST(Dot, GenericIsTheSame) {
+  std::vector<std::uint8_t> weights(64);
+  std::vector<std::int32_t> q(32);
+  for (int i = 0; i < 64; ++i) weights[i] = static_cast<std::uint8_t>(i * 37 + 200);
+  for (int i = 0; i < 32; ++i) q[i] = i % 3 == 0 ? 32512 : i * 1999 - 32512;
+  for (const Isa* isa : host_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    const auto emit = [&](const char* name, std::unique_ptr<Dot> dot) {
+      e.function(name, {in("w"), in("q"), out("y")}, [&](const Args& args) {
+        llvm::Value* block = e.stack(64);
+        dot->store_activation(e.load(llvm::FixedVectorType::get(e.b().getInt32Ty(), 32), args["q"], 4),
+                              block);
+        llvm::Value* acc = llvm::Constant::getNullValue(dot->acc_type());
+        llvm::Value* step = e.load(llvm::FixedVectorType::get(e.b().getInt8Ty(), 64), args["w"], 1);
+        for (int pass = 0; pass < dot->passes(); ++pass) {
+          if (pass > 0) acc = e.b().CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8));
+          for (int s = 0; s < 8; ++s)
+            acc = dot->mac(acc, dot->weights(step, 0), dot->activation(block, pass, s));
+        }
+        e.store(acc, args["y"], 4);
+      });
+    };
+    emit("generic", Dot::generic(e));
+    emit("row", Dot::for_row(e));
+    emit("tiles", Dot::for_tiles(e));
+    Jit jit(e);
+    for (const char* name : {"generic", "row", "tiles"}) {
+      std::int32_t y[16];
+      jit.get<void(const std::uint8_t*, const std::int32_t*, std::int32_t*)>(name)(weights.data(), q.data(),
+                                                                                   y);
+      for (int r = 0; r < 16; ++r) {
+        std::int32_t want = 0;
+        for (int i = 0; i < 32; ++i) want += weights[4 * r + i % 4] * q[i];
+        EXPECT_EQ(y[r], want) << isa->name << " " << name << " row " << r;
+      }
+    }
   }
 }
 

@@ -2,28 +2,27 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "codegen_cpu/isa.h"
 
 namespace gc::cpu {
 
 struct TileShapes {
-  std::vector<int> rows;  // of activations in a tile, descending, the last is 1
-  int panels;             // side by side
+  int rows;    // of activations in the largest tile
+  int panels;  // side by side
 };
 
 // Integer tiles: rows x panels sums and as many f32 results in registers (two registers each on 256-bit machines),
 // beside the weights of a step. 6 x 2 of 32 zmm; 3 x 1 of 16 ymm.
 inline TileShapes int_tiles(const Isa& isa) {
-  if (isa.vector_registers() == 32) return {{6, 4, 2, 1}, 2};
-  return {{3, 2, 1}, 1};
+  if (isa.vector_registers() == 32) return {6, 2};
+  return {3, 1};
 }
 
 // f32 tiles: rows x panels results, a weight vector a panel.
 inline TileShapes float_tiles(const Isa& isa) {
-  if (isa.vector_registers() == 32) return {{6, 4, 2, 1}, 2};
-  return {{3, 2, 1}, 2};
+  if (isa.vector_registers() == 32) return {6, 2};
+  return {3, 2};
 }
 
 // Panels in flight when there is one row of activations: f32 sums in order of k are chains of FMA latency, so several
