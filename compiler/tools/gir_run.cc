@@ -53,7 +53,10 @@ Source open(const Args& args) {
     s.weights = ir::random_weights(args.seed);
   } else {
     s.file = std::make_unique<gguf::File>(gguf::File::open(args.file));
-    s.graph = gguf::load_model(*s.file).graph;
+    gguf::LoadedModel model = gguf::load_model(*s.file);
+    for (const std::string& warning : model.warnings)
+      fprintf(stderr, "gir_run: warning: %s\n", warning.c_str());
+    s.graph = std::move(model.graph);
     s.weights = gguf::read_rows(*s.file);
   }
   ir::verify(s.graph);

@@ -44,7 +44,7 @@ std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_laye
   for (std::int64_t i = 0; i < n_layer; ++i) {
     if (n_head[i] % n_head_kv[i] != 0) {
       keys.fail("attention.head_count_kv", cat("expected a divisor of head_count ", n_head[i], ", found ",
-                                               n_head_kv[i], " for layer ", i));
+                                               n_head_kv[i], keys.of_layer("attention.head_count_kv", i)));
     }
     heads.push_back({.n_head = n_head[i], .n_head_kv = n_head_kv[i], .k_dim = k_dim, .v_dim = v_dim});
   }

@@ -15,12 +15,17 @@ std::optional<std::int64_t> Keys::find_size(std::string_view suffix) const {
   return size(suffix);
 }
 
+std::string Keys::of_layer(std::string_view suffix, std::int64_t layer) const {
+  const Value* value = file_.find(full(suffix));
+  return value != nullptr && value->is_array() ? cat(" for layer ", layer) : "";
+}
+
 std::vector<std::int64_t> Keys::sizes(std::string_view suffix, std::int64_t n_layer) const {
   const std::vector<std::uint32_t> values =
       file_.per_layer_u32(full(suffix), static_cast<std::uint32_t>(n_layer));
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 1 || values[i] > kMaxSize) {
-      fail(suffix, cat("expected 1 to ", kMaxSize, ", found ", values[i], " for layer ", i));
+      fail(suffix, cat("expected 1 to ", kMaxSize, ", found ", values[i], of_layer(suffix, std::int64_t(i))));
     }
   }
   return {values.begin(), values.end()};

@@ -30,6 +30,8 @@ class Keys {
 
   std::int64_t size(std::string_view suffix, std::uint32_t max = kMaxSize) const;  // required, in [1, max]
   std::optional<std::int64_t> find_size(std::string_view suffix) const;  // where present, in [1, kMaxSize]
+  // " for layer 3" where the key has a value for each layer, else nothing.
+  std::string of_layer(std::string_view suffix, std::int64_t layer) const;
   // One size for each layer, from a scalar or an array. Without a fallback the key is required.
   std::vector<std::int64_t> sizes(std::string_view suffix, std::int64_t n_layer) const;
   std::vector<std::int64_t> sizes(std::string_view suffix, std::int64_t n_layer,

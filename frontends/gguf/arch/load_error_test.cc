@@ -65,11 +65,11 @@ TEST(LoadErrors, Sizes) {
       kGemma3,
       {
           {"no heads", [](auto& w) { w.u32("gemma3.attention.head_count", 0); },
-           "key 'gemma3.attention.head_count': expected 1 to 16777216, found 0 for layer 0"},
+           "key 'gemma3.attention.head_count': expected 1 to 16777216, found 0"},
           {"no kv heads", [](auto& w) { w.u32("gemma3.attention.head_count_kv", 0); },
-           "key 'gemma3.attention.head_count_kv': expected 1 to 16777216, found 0 for layer 0"},
+           "key 'gemma3.attention.head_count_kv': expected 1 to 16777216, found 0"},
           {"kv heads do not divide", [](auto& w) { w.u32("gemma3.attention.head_count_kv", 3); },
-           "key 'gemma3.attention.head_count_kv': expected a divisor of head_count 2, found 3 for layer 0"},
+           "key 'gemma3.attention.head_count_kv': expected a divisor of head_count 2, found 3"},
           {"a layer without kv heads",
            [](auto& w) {
              w.template array<uint32_t>("gemma3.attention.head_count_kv", GgufWriter::kU32,
