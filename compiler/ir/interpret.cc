@@ -271,7 +271,7 @@ class Interpreter::Step {
     std::vector<float> buffer(all ? 0 : size_t(kRowsAtOnce * k));
     for (int64_t n = 0; n < count; n += kRowsAtOnce) {
       int64_t here = std::min<int64_t>(kRowsAtOnce, count - n);
-      const float* w = all + (use.row_begin + n) * k;
+      const float* w = all ? all + (use.row_begin + n) * k : nullptr;
       if (!all) {
         for (int64_t i = 0; i < here; i++) in_.read_row(use.weight, use.row_begin + n + i, &buffer[i * k]);
         w = buffer.data();

@@ -4,13 +4,16 @@
 //
 // "Meet in one op" keeps apart what only shares its input: in a parallel block one norm feeds q, k, v and gate, up;
 // these are two groups. Segments keep their own formats: real files mix types inside q, k, v. Their order is that of
-// the op's operands, which is what attn_block and matmul_glu expect.
+// the op's operands, which is what attn_block and matmul_glu expect. All but the last are whole panels of rows, since
+// kernels write whole panels.
 #include <algorithm>
 #include <map>
 
 #include "compiler/base/strings.h"
+#include "compiler/ir/infer.h"
 #include "compiler/passes/edit.h"
 #include "compiler/passes/pass.h"
+#include "compiler/quant/layouts.h"
 
 namespace gc::passes {
 
@@ -71,7 +74,7 @@ void join(Edit& e, const std::vector<int32_t>& ops) {
   std::vector<Op> with = {joined};
   int64_t begin = 0;
   for (int32_t i : ops) {
-    int64_t size = e.graph().value(e.op(i).results[0]).type.dims.back().size;
+    int64_t size = last_dim(e.graph().value(e.op(i).results[0]).type);
     Op slice{OpKind::slice, joined.results};
     slice.set_i64(AttrName::begin, begin);
     slice.set_i64(AttrName::size, size);
@@ -104,8 +107,13 @@ Graph join_matmuls(Graph g) {
   for (const auto& [key, group] : groups) {
     if (group.by_operand.size() < 2 || group.ambiguous) continue;
     std::vector<int32_t> ops;
-    for (const auto& [operand, op] : group.by_operand) ops.push_back(op);
-    join(e, ops);
+    bool whole_panels = true;
+    for (const auto& [operand, op] : group.by_operand) {
+      whole_panels &=
+          ops.empty() || last_dim(e.graph().value(e.op(ops.back()).results[0]).type) % kPanelRows == 0;
+      ops.push_back(op);
+    }
+    if (whole_panels) join(e, ops);
   }
   return e.take();
 }
