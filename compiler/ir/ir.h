@@ -153,7 +153,8 @@ struct Graph {
   // Ops of layer i are ops[layer_begin[i], layer_begin[i+1]); before the first: embedding, after the last: head.
   // The residual stream entering layer i is the value layer_input[i]. Kept by every pass.
   std::vector<int32_t> layer_begin;  // n_layer + 1 entries
-  std::vector<ValueId> layer_input;  // n_layer + 1 entries, the last enters the head
+  std::vector<ValueId>
+      layer_input;  // n_layer + 1 entries, the last enters the head ([R, n] once select has moved before it)
 
   const Value& value(ValueId id) const { return values[id.index]; }
   const Weight& weight(WeightId id) const { return weights[id.index]; }

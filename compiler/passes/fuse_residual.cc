@@ -38,6 +38,12 @@ bool read_between(const Edit& e, ValueId v, int32_t after, int32_t before) {
                      [&](int32_t u) { return u > after && u < before; });
 }
 
+// Where a value comes from, through selects, which are placed anywhere.
+int32_t made(const Edit& e, ValueId v) {
+  const Op& op = e.op(e.def(v));
+  return op.kind == OpKind::select ? made(e, op.inputs[0]) : e.def(v);
+}
+
 void fuse(Edit& e, int32_t add) {
   const Op& sum = e.op(add);
   ValueId r = sum.results[0];
@@ -54,7 +60,7 @@ void fuse(Edit& e, int32_t add) {
   if (post < 0) {
     post = post_of(e, sum.inputs[0], eps);
     // The stream comes first: without a norm to tell, the branch is the operand that was made later.
-    bool swapped = post >= 0 || e.def(sum.inputs[0]) > e.def(sum.inputs[1]);
+    bool swapped = post >= 0 || made(e, sum.inputs[0]) > made(e, sum.inputs[1]);
     if (swapped) std::swap(fused.inputs[0], fused.inputs[1]);
   }
   if (post >= 0) {

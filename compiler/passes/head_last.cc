@@ -1,124 +1,14 @@
 // The logits are wanted of few rows: one of a prompt's hundreds. An architecture selects where it likes; here select
-// moves up so that the head, and the residual and norms before it, run on those rows alone:
-//
-//   select(f(x))    ->  f(select(x)),    for every f that treats rows apart
-//   select(a + b)   ->  select(a) + select(b)
-//
-// Inside the layers it stops at matrices: a step may be cut between any two layers and hand over the residual stream of
-// all its tokens. The last residual sum (with the norm of its branch) does move, into the head, where fuse_residual
-// joins it with the head's norm; the value that enters the head is then [R, n].
-#include <algorithm>
+// moves up so that the head, and the residual sum and norms before it, run on those rows alone. The last sum (with the
+// norm of its branch) moves into the head, where fuse_residual joins it with the head's norm; the value that enters the
+// head is then [R, n].
 #include <utility>
 
-#include "compiler/base/strings.h"
-#include "compiler/passes/edit.h"
 #include "compiler/passes/pass.h"
+#include "compiler/passes/raise_select.h"
 
 namespace gc::passes {
 
-using namespace ir;
-
-namespace {
-
-// Whether an op treats each row of its operands on its own and has one result.
-bool is_row_wise(OpKind kind) {
-  switch (kind) {
-    case OpKind::rms_norm:
-    case OpKind::layer_norm:
-    case OpKind::matmul:
-    case OpKind::slice:
-    case OpKind::scale:
-    case OpKind::add:
-    case OpKind::mul:
-    case OpKind::act:
-    case OpKind::softcap:
-    case OpKind::concat:
-    case OpKind::glu:
-    case OpKind::quantize:
-    case OpKind::matmul_glu:
-      return true;
-    case OpKind::embed:
-    case OpKind::heads:
-    case OpKind::merge_heads:
-    case OpKind::rope:
-    case OpKind::attention:
-    case OpKind::select:
-    case OpKind::residual_norm:
-    case OpKind::attn_block:
-      return false;
-  }
-  return false;
-}
-
-// Moves one select over the op that makes its operand; false when none can move.
-bool move_one(Graph& g) {
-  Edit e(std::move(g));
-  bool moved = false;
-  for (int32_t i = 0; i < e.op_count() && !moved; i++) {
-    const Op& select = e.op(i);
-    if (select.kind != OpKind::select || e.is_output(select.inputs[0])) continue;
-    ValueId x = select.inputs[0];
-    int32_t at = e.def(x);
-    const Op& f = e.op(at);
-    if (!is_row_wise(f.kind) || e.use_count(x) != 1) continue;
-    int head = int(e.graph().layer_begin.size()) - 1;
-    bool in_layer = head > 0 && e.layer_of(at) != head;
-    if (in_layer && (f.kind == OpKind::matmul || f.kind == OpKind::matmul_glu || e.layer_of(at) != head - 1))
-      continue;
-    // A value that enters a layer is whole; only what enters the head may be of the rows asked for.
-    bool enters_head = head >= 0 && e.graph().layer_input[head] == x;
-    if (e.is_layer_input(x) && !enters_head) continue;
-    std::vector<Op> with;
-    Op below = f;
-    for (ValueId& v : below.inputs) {
-      auto known = std::find_if(with.begin(), with.end(), [&](const Op& o) { return o.inputs[0] == v; });
-      if (known == with.end()) {
-        Op s{OpKind::select, {v}};
-        s.results = {e.new_value(cat(e.graph().value(v).name, ".asked"))};
-        with.push_back(s);
-        known = with.end() - 1;
-      }
-      v = known->results[0];
-    }
-    // The result keeps the name that the dumps know: the graph's output's, else that of the value it is.
-    if (e.is_output(select.results[0]) && !enters_head) {
-      below.results = select.results;
-    } else {
-      e.rename(select.results[0], x);
-    }
-    with.push_back(below);
-    e.erase(at);
-    e.replace(i, std::move(with));
-    moved = true;
-  }
-  g = e.take();
-  return moved;
-}
-
-// Two selects of one value become one.
-Graph share_selects(Graph g) {
-  Edit e(std::move(g));
-  std::vector<int32_t> seen;
-  for (int32_t i = 0; i < e.op_count(); i++) {
-    if (e.op(i).kind != OpKind::select) continue;
-    auto same =
-        std::find_if(seen.begin(), seen.end(), [&](int32_t s) { return e.op(s).inputs == e.op(i).inputs; });
-    if (same == seen.end() || e.is_output(e.op(i).results[0])) {
-      seen.push_back(i);
-      continue;
-    }
-    e.rename(e.op(i).results[0], e.op(*same).results[0]);
-    e.erase(i);
-  }
-  return e.take();
-}
-
-}  // namespace
-
-Graph head_last(Graph g) {
-  while (move_one(g)) {
-  }
-  return share_selects(std::move(g));
-}
+ir::Graph head_last(ir::Graph g) { return raise_selects(std::move(g), Reach::Head); }
 
 }  // namespace gc::passes

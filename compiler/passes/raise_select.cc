@@ -1,0 +1,119 @@
+#include "compiler/passes/raise_select.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/base/strings.h"
+#include "compiler/passes/edit.h"
+
+namespace gc::passes {
+
+using namespace ir;
+
+namespace {
+
+// Whether an op treats each row of its operands on its own and has one result.
+bool is_row_wise(OpKind kind) {
+  switch (kind) {
+    case OpKind::rms_norm:
+    case OpKind::layer_norm:
+    case OpKind::matmul:
+    case OpKind::slice:
+    case OpKind::scale:
+    case OpKind::add:
+    case OpKind::mul:
+    case OpKind::act:
+    case OpKind::softcap:
+    case OpKind::concat:
+    case OpKind::glu:
+    case OpKind::quantize:
+    case OpKind::matmul_glu:
+      return true;
+    case OpKind::embed:
+    case OpKind::heads:
+    case OpKind::merge_heads:
+    case OpKind::rope:
+    case OpKind::attention:
+    case OpKind::select:
+    case OpKind::residual_norm:
+    case OpKind::attn_block:
+      return false;
+  }
+  return false;
+}
+
+// Moves one select over the op that makes its operand; false when none can move.
+bool move_one(Graph& g, Reach reach) {
+  Edit e(std::move(g));
+  bool moved = false;
+  for (int32_t i = 0; i < e.op_count() && !moved; i++) {
+    const Op& select = e.op(i);
+    if (select.kind != OpKind::select || e.is_output(select.inputs[0])) continue;
+    ValueId x = select.inputs[0];
+    int32_t at = e.def(x);
+    const Op& f = e.op(at);
+    if (!is_row_wise(f.kind) || e.use_count(x) != 1) continue;
+    int head = int(e.graph().layer_begin.size()) - 1;
+    bool in_layer = head > 0 && e.layer_of(at) != head;
+    bool matrix = f.kind == OpKind::matmul || f.kind == OpKind::matmul_glu;
+    if (in_layer && (e.layer_of(at) != head - 1 || (matrix && reach == Reach::Head))) continue;
+    // A value that enters a layer is whole; only what enters the head may be of the rows asked for.
+    bool enters_head = head >= 0 && e.graph().layer_input[head] == x;
+    if (e.is_layer_input(x) && !enters_head) continue;
+    std::vector<Op> with;
+    Op below = f;
+    for (ValueId& v : below.inputs) {
+      auto known = std::find_if(with.begin(), with.end(), [&](const Op& o) { return o.inputs[0] == v; });
+      if (known == with.end()) {
+        Op s{OpKind::select, {v}};
+        s.results = {e.new_value(cat(e.graph().value(v).name, ".asked"))};
+        with.push_back(s);
+        known = with.end() - 1;
+      }
+      v = known->results[0];
+    }
+    // The result keeps the name that the dumps know: the graph's output's, else that of the value it is.
+    if (e.is_output(select.results[0]) && !enters_head) {
+      below.results = select.results;
+    } else {
+      e.rename(select.results[0], x);
+    }
+    with.push_back(below);
+    // Ops of the head and the sum that enters it run there; those of the last layer stay where they were.
+    int32_t place = in_layer && reach == Reach::LastLayer ? at : i;
+    e.erase(place == at ? i : at);
+    e.replace(place, std::move(with));
+    moved = true;
+  }
+  g = e.take();
+  return moved;
+}
+
+// Two selects of one value become one.
+Graph share_selects(Graph g) {
+  Edit e(std::move(g));
+  std::vector<int32_t> seen;
+  for (int32_t i = 0; i < e.op_count(); i++) {
+    if (e.op(i).kind != OpKind::select) continue;
+    auto same =
+        std::find_if(seen.begin(), seen.end(), [&](int32_t s) { return e.op(s).inputs == e.op(i).inputs; });
+    if (same == seen.end() || e.is_output(e.op(i).results[0])) {
+      seen.push_back(i);
+      continue;
+    }
+    e.rename(e.op(i).results[0], e.op(*same).results[0]);
+    e.erase(i);
+  }
+  return e.take();
+}
+
+}  // namespace
+
+Graph raise_selects(Graph g, Reach reach) {
+  do {
+    g = share_selects(std::move(g));
+  } while (move_one(g, reach));
+  return g;
+}
+
+}  // namespace gc::passes
