@@ -1,0 +1,257 @@
+#include "codegen_cpu/kernels/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+
+#include "codegen_cpu/kernels/attention/reference.h"
+#include "codegen_cpu/kernels/testing.h"
+#include "codegen_cpu/kv_layout.h"
+
+namespace gc::cpu {
+namespace {
+
+using testing::Buffer;
+using testing::Kernels;
+using Append = void(const gc_step*, std::int64_t group, std::int64_t block_bytes, std::int64_t state_offset,
+                    const float* qkv, std::int64_t qs, const float* k_norm, const float* fine,
+                    const float* coarse, std::int64_t begin, std::int64_t end);
+using Attn = void(const gc_step*, std::int64_t group, std::int64_t block_bytes, std::int64_t state_offset,
+                  const float* q, std::int64_t qs, const float* q_norm, const float* fine,
+                  const float* coarse, const float* sinks, void* y, std::int64_t ys, std::int64_t begin,
+                  std::int64_t end, void* scratch);
+using Split = void(const gc_step*, std::int64_t group, std::int64_t block_bytes, std::int64_t state_offset,
+                   const float* q, std::int64_t qs, const float* q_norm, const float* fine,
+                   const float* coarse, void* partials, std::int64_t ranges, std::int64_t begin,
+                   std::int64_t end, void* scratch);
+using Merge = void(const gc_step*, void* partials, std::int64_t ranges, const float* sinks, void* y,
+                   std::int64_t ys, std::int64_t begin, std::int64_t end);
+
+constexpr std::int64_t kGroup = 1, kFine = 64;
+
+// One model's attention on one ISA, with the memory of a sequence whose blocks lie anywhere in the pool. The pool is
+// full of NaN: a kernel that reads what nobody wrote shows it.
+class Attention {
+ public:
+  Attention(const Isa& isa, const AttnSpec& spec, std::int64_t tokens, std::int64_t chunk)
+      : spec_(spec),
+        kernels_(isa),
+        append_(kernels_.name(attn_append(kernels_.e(), spec))),
+        attn_(kernels_.name(attn(kernels_.e(), spec))),
+        split_(kernels_.name(attn_split(kernels_.e(), spec))),
+        merge_(kernels_.name(attn_merge(kernels_.e(), spec))),
+        fine_(std::max<std::int64_t>(1, kFine * spec.rope.dims)),
+        coarse_(std::max<std::int64_t>(1, kFine * spec.rope.dims)),
+        q_norm_(spec.k_dim),
+        k_norm_(spec.k_dim),
+        sinks_(spec.heads) {
+    testing::fill_random(q_norm_, 11);
+    testing::fill_random(k_norm_, 12);
+    testing::fill_random(sinks_, 13, 2);
+    for (std::int64_t p = 0; p < kFine; ++p) {
+      for (std::int64_t i = 0; i < spec.rope.dims / 2; ++i) {
+        const double f = std::pow(10000.0, -2.0 * double(i) / double(spec.rope.dims));
+        const std::int64_t at = p * spec.rope.dims + 2 * i;
+        fine_[at] = float(std::cos(double(p) * f)), fine_[at + 1] = float(std::sin(double(p) * f));
+        coarse_[at] = float(std::cos(double(p * kFine) * f)),
+        coarse_[at + 1] = float(std::sin(double(p * kFine) * f));
+      }
+    }
+    offset_ = 192;
+    block_bytes_ = offset_ + kv_state_bytes(spec.kv_heads, spec.k_dim, spec.v_dim, spec.kv_type) + 64;
+    const std::uint32_t n = spec.ring ? gc_ring_blocks(std::uint32_t(spec.window), std::uint32_t(chunk))
+                                      : std::uint32_t(tokens / GC_KV_BLOCK + 1);
+    table_.resize(n);
+    std::iota(table_.begin(), table_.end(), 0u);
+    std::shuffle(table_.begin(), table_.end(), std::mt19937(5));
+    pool_ = std::make_unique<Buffer<std::uint8_t>>(block_bytes_ * n);
+    std::fill(pool_->begin(), pool_->end(), 0xff);
+    sequences_.resize(2);  // the second is ours
+    sequences_[1].tables[kGroup] = {table_.data(), n, 0};
+  }
+
+  std::int64_t columns() const {
+    return (spec_.heads + spec_.kv_heads) * spec_.k_dim + spec_.kv_heads * spec_.v_dim;
+  }
+  AttnWeights weights() const {
+    return {spec_.q_norm ? q_norm_.data() : nullptr, spec_.k_norm ? k_norm_.data() : nullptr,
+            spec_.sinks ? sinks_.data() : nullptr};
+  }
+
+  // Positions [begin, end) of x as one step, into their rows of y. By ranges: split items, some at a time, then merged.
+  void step(const float* x, std::uint8_t* y, std::int64_t y_stride, std::int64_t begin, std::int64_t end,
+            bool by_ranges) {
+    std::vector<gc_row> rows;
+    for (std::int64_t p = begin; p < end; ++p) rows.push_back({.token = 0, .pos = std::int32_t(p), .seq = 1});
+    std::uint8_t* pools[] = {nullptr, pool_->data()};
+    gc_step step = {};
+    step.rows = rows.data();
+    step.n_rows = std::uint32_t(rows.size());
+    step.seqs = sequences_.data();
+    step.pools = pools;
+    const std::int64_t qs = columns() * 4, units = (end - begin) * spec_.kv_heads;
+    const float* qkv = x + begin * columns();
+    std::uint8_t* out = y + begin * y_stride;
+    // Two workers' shares, in the other order.
+    for (auto [first, last] : {std::pair{units / 2, units}, std::pair{std::int64_t{0}, units / 2}}) {
+      kernels_.get<Append>(append_)(&step, kGroup, block_bytes_, offset_, qkv, qs, k_norm_.data(),
+                                    fine_.data(), coarse_.data(), first, last);
+    }
+    Buffer<std::uint8_t> scratch(attn_scratch_bytes(spec_));
+    if (!by_ranges) {
+      kernels_.get<Attn>(attn_)(&step, kGroup, block_bytes_, offset_, qkv, qs, q_norm_.data(), fine_.data(),
+                                coarse_.data(), sinks_.data(), out, y_stride, 0, units, scratch.data());
+      return;
+    }
+    std::int64_t ranges = 1;
+    for (const gc_row& row : rows) ranges = std::max(ranges, attn_ranges(row.pos, spec_.window));
+    Buffer<std::uint8_t> partials(units * ranges * attn_partial_bytes(spec_));
+    std::fill(partials.begin(), partials.end(), 0xff);
+    for (std::int64_t i = units * ranges; i-- > 0;) {
+      kernels_.get<Split>(split_)(&step, kGroup, block_bytes_, offset_, qkv, qs, q_norm_.data(), fine_.data(),
+                                  coarse_.data(), partials.data(), ranges, i, i + 1, scratch.data());
+    }
+    kernels_.get<Merge>(merge_)(&step, partials.data(), ranges, sinks_.data(), out, y_stride, 0, units);
+  }
+
+  void run(const float* x, std::uint8_t* y, std::int64_t y_stride, std::int64_t tokens, std::int64_t chunk,
+           bool by_ranges) {
+    for (std::int64_t p = 0; p < tokens; p += chunk) {
+      step(x, y, y_stride, p, std::min(p + chunk, tokens), by_ranges);
+    }
+  }
+  Kernels& kernels() { return kernels_; }
+
+ private:
+  AttnSpec spec_;
+  Kernels kernels_;
+  std::string append_, attn_, split_, merge_;
+  Buffer<float> fine_, coarse_, q_norm_, k_norm_, sinks_;
+  std::int64_t offset_, block_bytes_;
+  std::vector<std::uint32_t> table_;
+  std::unique_ptr<Buffer<std::uint8_t>> pool_;
+  std::vector<gc_seq> sequences_;
+};
+
+AttnSpec shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim, int kv_type) {
+  AttnSpec spec{.heads = heads, .kv_heads = kv_heads, .k_dim = dim, .v_dim = dim};
+  spec.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(dim)));
+  spec.rope = {dim, true, kFine};
+  spec.kv_type = kv_type;
+  spec.eps = 1e-6f;
+  return spec;
+}
+
+AttnSpec with(AttnSpec spec, const std::function<void(AttnSpec&)>& change) {
+  change(spec);
+  return spec;
+}
+
+// Within rounding of the reference: keys and values of 16 bits may fall to the other side, once in a while.
+void expect_agrees(const AttnSpec& spec, std::int64_t tokens, std::int64_t chunk) {
+  std::vector<float> first;
+  std::vector<double> r;
+  for (const Isa* isa : host_isas()) {
+    Attention attention(*isa, spec, tokens, chunk);
+    Buffer<float> x(tokens * attention.columns());
+    testing::fill_random(x, 1);
+    const std::int64_t n = spec.heads * spec.v_dim;
+    std::vector<float> y(tokens * n, std::numeric_limits<float>::quiet_NaN());
+    attention.run(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), n * 4, tokens, chunk, false);
+    if (r.empty()) r = attn_reference(spec, attention.weights(), x.data(), tokens);
+    const double bound = spec.kv_type == GC_KV_F32 ? 6e-6 : spec.kv_type == GC_KV_F16 ? 1e-4 : 1e-3;
+    EXPECT_LT(testing::error(y.data(), r.data(), r.size()), bound)
+        << isa->name << " " << spec.heads << "x" << spec.k_dim;
+    if (first.empty()) first = y;
+    EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * 4), 0)
+        << isa->name << ": other bits than the first ISA";
+  }
+}
+
+TEST(Attention, AgreesWithDouble) {
+  for (int kv_type : {GC_KV_F32, GC_KV_F16, GC_KV_BF16}) {
+    expect_agrees(with(shape(4, 1, 256, kv_type), [](AttnSpec& s) { s.q_norm = s.k_norm = true; }), 150, 150);
+    expect_agrees(with(shape(9, 3, 64, kv_type), [](AttnSpec& s) { s.rope.neox = false; }), 130, 40);
+  }
+  const int f32 = GC_KV_F32;
+  expect_agrees(shape(1, 1, 128, f32), 70, 70);
+  expect_agrees(shape(8, 1, 32, f32), 70, 70);
+  expect_agrees(shape(7, 1, 48, f32), 70, 3);
+  expect_agrees(shape(20, 1, 16, f32), 70, 70);
+  expect_agrees(shape(2, 2, 20, f32), 70, 70);
+  expect_agrees(with(shape(2, 1, 24, f32), [](AttnSpec& s) { s.v_dim = 40, s.rope.dims = 12; }), 70, 70);
+  expect_agrees(with(shape(4, 2, 112, f32), [](AttnSpec& s) { s.cap = 5, s.scale = 1; }), 70, 70);
+  expect_agrees(with(shape(4, 2, 64, f32), [](AttnSpec& s) { s.sinks = true; }), 70, 70);
+  expect_agrees(with(shape(4, 2, 64, f32), [](AttnSpec& s) { s.rope = {}; }), 70, 70);
+}
+
+TEST(Attention, WindowsAndRings) {
+  for (std::int64_t window : {1, 5, 64, 100}) {
+    for (std::int64_t chunk : {1, 48, 200}) {
+      expect_agrees(with(shape(2, 1, 32, GC_KV_F32), [&](AttnSpec& s) { s.window = window, s.ring = true; }),
+                    333, chunk);
+    }
+    expect_agrees(with(shape(2, 1, 32, GC_KV_F32), [&](AttnSpec& s) { s.window = window; }), 200, 200);
+  }
+}
+
+// One sequence in chunks, row by row and by ranges: the same bits, past several ranges, with rings too.
+TEST(Attention, BitsDontDependOnChunksOrSplits) {
+  for (bool ring : {false, true}) {
+    const AttnSpec spec = with(shape(4, 2, 32, GC_KV_F16), [&](AttnSpec& s) {
+      s.q_norm = s.k_norm = s.sinks = true;
+      if (ring) s.ring = true, s.window = 600;
+    });
+    const std::int64_t tokens = 1300, n = spec.heads * spec.v_dim;
+    std::vector<float> whole;
+    for (const Isa* isa : host_isas()) {
+      for (bool by_ranges : {false, true}) {
+        for (std::int64_t chunk : {1300, 7, 31, 512}) {
+          Attention attention(*isa, spec, tokens, chunk);
+          Buffer<float> x(tokens * attention.columns());
+          testing::fill_random(x, 1);
+          std::vector<float> y(tokens * n);
+          attention.run(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), n * 4, tokens, chunk, by_ranges);
+          if (whole.empty()) {
+            whole = y;
+            const auto r = attn_reference(spec, attention.weights(), x.data(), tokens);
+            EXPECT_LT(testing::error(y.data(), r.data(), r.size()), 2e-4) << isa->name;
+          }
+          EXPECT_EQ(std::memcmp(whole.data(), y.data(), y.size() * 4), 0)
+              << isa->name << " " << chunk << by_ranges;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, QuantizedOutputIsTheQuantizedRow) {
+  for (const Isa* isa : host_isas()) {
+    const AttnSpec spec = shape(4, 2, 64, GC_KV_F16);
+    const std::int64_t tokens = 70, n = spec.heads * spec.v_dim, bytes = act_row_bytes(n);
+    Buffer<float> x(tokens * 512), y(tokens * n);
+    testing::fill_random(x, 1);
+    Attention plain(*isa, spec, tokens, tokens);
+    plain.run(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), n * 4, tokens, tokens, false);
+    Buffer<std::uint8_t> q(tokens * bytes), r(tokens * bytes);
+    std::fill(q.begin(), q.end(), 0);
+    std::fill(r.begin(), r.end(), 0);
+    Attention joined(*isa, with(spec, [](AttnSpec& s) { s.out = ir::Elem::Q16; }), tokens, tokens);
+    joined.run(x.data(), q.data(), bytes, tokens, tokens, false);
+    Kernels k(*isa);
+    const std::string quantizer = k.name(quantize(k.e(), n));
+    k.get<testing::Quantize>(quantizer)(y.data(), n * 4, r.data(), bytes, tokens);
+    EXPECT_TRUE(q == r) << isa->name;
+  }
+}
+
+TEST(Attention, SaysWhatIsMissing) {
+  EXPECT_EQ(attn_unsupported(shape(4, 1, 64, GC_KV_F16)), "");
+  EXPECT_NE(attn_unsupported(shape(4, 1, 64, GC_KV_Q8_0)), "");
+  EXPECT_NE(attn_unsupported(with(shape(4, 1, 80, GC_KV_F16), [](AttnSpec& s) { s.out = ir::Elem::Q16; })),
+            "");
+}
+
+}  // namespace
+}  // namespace gc::cpu

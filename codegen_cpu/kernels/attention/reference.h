@@ -1,0 +1,25 @@
+// Attention in double over one sequence's tokens, from its definition (ops.def: attn_block), for tests. Keys and values
+// are rounded to the KV type after norm and RoPE, as they are stored.
+#pragma once
+
+#include <vector>
+
+#include "codegen_cpu/kernels/attention/attention.h"
+
+namespace gc::cpu {
+
+struct AttnWeights {
+  const float* q_norm = nullptr;  // [k_dim]
+  const float* k_norm = nullptr;
+  const float* sinks = nullptr;  // [heads]
+  double rope_base = 10000;
+};
+
+// x: [tokens][heads k_dim | kv_heads k_dim | kv_heads v_dim] at positions 0, 1, ...; the result [tokens][heads v_dim].
+std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weights, const float* x,
+                                   std::int64_t tokens);
+
+// A value as it is read back from the KV type.
+double kv_rounded(int kv_type, double x);
+
+}  // namespace gc::cpu
