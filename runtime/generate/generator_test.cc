@@ -1,0 +1,214 @@
+#include "runtime/generate/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/generate/testdata/fake_model.h"
+
+namespace gcrt {
+namespace {
+
+using fake::byte;
+
+struct Outcome {
+  Status status = kOk;
+  End end = End::kEog;
+  std::string text;
+  std::vector<std::string> pieces;
+  std::vector<int32_t> tokens;
+  std::string message;
+  GenerateTimes times;
+};
+
+class GeneratorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = {&fake::kProgram, &gc_the_model, nullptr};
+    ASSERT_EQ(tokenizer_.open({gc_the_model.tokenizer, gc_the_model.tokenizer_bytes}), kOk);
+  }
+  // Greedy unless the options have a chain.
+  void start(GenerateOptions options, SamplerOptions sampling = {.temperature = 0}, uint32_t n_ctx = 0) {
+    char text[256] = "";
+    ASSERT_EQ(session_.init(model_, {.n_ctx = n_ctx, .n_ubatch = 4, .workers = 2}, libc_allocator(), text),
+              kOk);
+    Vec<SamplerStage> chain;
+    ASSERT_EQ(default_chain(sampling, chain), kOk);
+    options.chain = chain;
+    ASSERT_EQ(generator_.init(&session_, 0, &tokenizer_, options, text), kOk) << text;
+  }
+  Outcome run(const std::vector<int32_t>& prompt) {
+    Outcome r;
+    char text[256] = "";
+    auto on_token = [](void* user, int32_t token, Str piece) {
+      auto* self = static_cast<std::pair<GeneratorTest*, Outcome*>*>(user);
+      Outcome& run = *self->second;
+      if (token >= 0) run.tokens.push_back(token);
+      run.pieces.emplace_back(piece.data(), piece.size());
+      run.text += run.pieces.back();
+      if (self->first->abort_at_ == run.tokens.size()) self->first->session_.abort();
+      return self->first->end_at_ != run.tokens.size();
+    };
+    std::pair<GeneratorTest*, Outcome*> both(this, &r);
+    r.status = generator_.generate({prompt.data(), prompt.size()}, on_token, &both, &r.end, text);
+    r.message = text;
+    r.times = generator_.times();
+    return r;
+  }
+
+  Model model_;
+  Tokenizer tokenizer_;
+  Session session_;
+  Generator generator_;
+  size_t abort_at_ = SIZE_MAX, end_at_ = SIZE_MAX;
+};
+
+TEST_F(GeneratorTest, EndsWithTheModel) {
+  start({});
+  const Outcome r = run({fake::kBos, byte('w')});
+  ASSERT_EQ(r.status, kOk) << r.message;
+  EXPECT_EQ(r.end, End::kEog);
+  EXPECT_EQ(r.text, "xyz");
+  EXPECT_EQ(r.times.prompt_tokens, 2u);
+  EXPECT_EQ(r.times.tokens, 4u);  // with the one that ends it
+  EXPECT_EQ(r.times.steps, 3u);
+}
+
+TEST_F(GeneratorTest, EndsAtItsLength) {
+  start({.max_tokens = 2});
+  const Outcome r = run({byte('a')});
+  EXPECT_EQ(r.end, End::kLength);
+  EXPECT_EQ(r.text, "bc");
+  EXPECT_EQ(r.times.steps, 1u);  // the last token is not run
+}
+
+TEST_F(GeneratorTest, OfLengthZeroRunsThePromptAlone) {
+  start({.max_tokens = 0});
+  const Outcome r = run({byte('a'), byte('b')});
+  EXPECT_EQ(r.end, End::kLength);
+  EXPECT_EQ(r.text, "");
+  EXPECT_EQ(session_.kv().length(0), 2u);
+}
+
+TEST_F(GeneratorTest, StopStringOverTwoTokens) {
+  const Str stops[] = {"nothing", "world"};
+  start({.stops = stops});
+  const Outcome r = run({fake::kHello});
+  EXPECT_EQ(r.end, End::kStop);
+  EXPECT_EQ(r.text, " ");
+}
+
+TEST_F(GeneratorTest, HeldBackTextIsReleased) {
+  const Str stops[] = {"world!!"};
+  start({.stops = stops});
+  const Outcome r = run({fake::kHello});
+  EXPECT_EQ(r.end, End::kEog);
+  EXPECT_EQ(r.text, " world!");
+  EXPECT_EQ(r.pieces, (std::vector<std::string>{" ", "", "world!"}));
+}
+
+TEST_F(GeneratorTest, CharactersAreWhole) {
+  start({});
+  const Outcome r = run({byte('E')});
+  EXPECT_EQ(r.end, End::kEog);
+  EXPECT_EQ(r.pieces, (std::vector<std::string>{"", "é"}));
+}
+
+TEST_F(GeneratorTest, ACutCharacterComesOutAtTheEnd) {
+  start({.max_tokens = 1});
+  const Outcome r = run({byte('E')});
+  EXPECT_EQ(r.text, "\xC3");
+}
+
+TEST_F(GeneratorTest, EndsAtTheContextsEnd) {
+  start({});
+  const Outcome r = run({byte('0')});
+  EXPECT_EQ(r.status, kOk);
+  EXPECT_EQ(r.end, End::kContext);
+  EXPECT_EQ(r.text, std::string(fake::kContext, '0'));
+  EXPECT_EQ(session_.kv().length(0), static_cast<uint32_t>(fake::kContext));
+}
+
+TEST_F(GeneratorTest, APromptMayFillTheContext) {
+  start({}, {.temperature = 0}, 5);
+  const Outcome r = run(std::vector<int32_t>(5, byte('a')));
+  EXPECT_EQ(r.end, End::kContext);
+  EXPECT_EQ(r.text, "b");
+}
+
+TEST_F(GeneratorTest, RefusesPromptsThatCannotBe) {
+  start({}, {.temperature = 0}, 5);
+  Outcome r = run(std::vector<int32_t>(6, byte('a')));
+  EXPECT_EQ(r.status, kErrFull);
+  EXPECT_EQ(r.message, "the prompt has 6 tokens, and the context 5");
+  EXPECT_EQ(run({}).status, kErrArgument);
+  r = run({300});
+  EXPECT_EQ(r.status, kErrArgument);
+  EXPECT_EQ(r.message, "token 300: the model has 300 tokens");
+  EXPECT_EQ(run({-1}).status, kErrArgument);
+  EXPECT_EQ(session_.kv().length(0), 0u);
+}
+
+TEST_F(GeneratorTest, IgnoresTheEnd) {
+  start({.max_tokens = 3, .ignore_eog = true});
+  EXPECT_EQ(run({byte('z')}).text, "|}~");
+}
+
+TEST_F(GeneratorTest, SaysThatThereAreNoNumbers) {
+  start({});
+  const Outcome r = run({byte('N')});
+  EXPECT_EQ(r.status, kErrNan);
+  EXPECT_EQ(r.message, "the model's output is not a number");
+}
+
+TEST_F(GeneratorTest, CanBeAborted) {
+  start({});
+  abort_at_ = 5;
+  Outcome r = run({byte('0')});
+  EXPECT_EQ(r.status, kOk);
+  EXPECT_EQ(r.end, End::kAborted);
+  EXPECT_EQ(r.text, "00000");
+  // And goes on where it was: the last token of the run was not part of the state.
+  abort_at_ = SIZE_MAX;
+  end_at_ = 2;
+  r = run({byte('0')});
+  EXPECT_EQ(r.end, End::kCaller);
+  EXPECT_EQ(r.text, "00");
+  EXPECT_EQ(session_.kv().length(0), 7u);  // 1 + 4 of the first run, 1 + 1 of the second
+}
+
+TEST_F(GeneratorTest, PenaltiesSeeThePrompt) {
+  start({.max_tokens = 1}, {.temperature = 0, .presence_penalty = 2});
+  EXPECT_EQ(run({byte('0')}).text, "2");
+}
+
+TEST_F(GeneratorTest, SeedsRepeat) {
+  start({.max_tokens = 20, .ignore_eog = true, .seed = 7},
+        {.temperature = 50, .top_k = 100, .top_p = 1, .min_p = 0});
+  const Outcome first = run({byte('a')});
+  Session session;
+  Generator again;
+  char text[256];
+  ASSERT_EQ(session.init(model_, {.n_ubatch = 64, .workers = 1}, libc_allocator(), text), kOk);
+  Vec<SamplerStage> chain;
+  ASSERT_EQ(default_chain({.temperature = 50, .top_k = 100, .top_p = 1, .min_p = 0}, chain), kOk);
+  const GenerateOptions options{.max_tokens = 20, .ignore_eog = true, .seed = 7, .chain = chain};
+  ASSERT_EQ(again.init(&session, 0, &tokenizer_, options, text), kOk);
+  std::vector<int32_t> tokens;
+  End end = End::kEog;
+  const int32_t prompt[] = {byte('a')};
+  ASSERT_EQ(again.generate(
+                prompt,
+                [](void* user, int32_t token, Str) {
+                  if (token >= 0) static_cast<std::vector<int32_t>*>(user)->push_back(token);
+                  return true;
+                },
+                &tokens, &end, text),
+            kOk);
+  EXPECT_EQ(tokens, first.tokens);
+  EXPECT_EQ(tokens.size(), 20u);
+}
+
+}  // namespace
+}  // namespace gcrt
