@@ -1,6 +1,6 @@
 #include "compiler/base/error.h"
 
-#include <cstring>
+#include <system_error>
 
 namespace gc {
 namespace {
@@ -39,7 +39,7 @@ void raise(ErrorKind kind, std::string message) {
 }
 
 void throw_errno(int error_number, std::string_view doing, std::string_view path) {
-  throw_user(doing, " ", quote(path, kWholePath), ": ", std::strerror(error_number));
+  throw_user(doing, " ", quote(path, kWholePath), ": ", std::generic_category().message(error_number));
 }
 
 }  // namespace gc

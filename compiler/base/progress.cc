@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "compiler/base/strings.h"
@@ -40,7 +41,7 @@ std::string progress_text(const std::string& label, std::uint64_t done, std::uin
   std::string line = cat(label, "  ", percent, "  ", human_bytes(done), " of ", human_bytes(total));
   // The first moments say nothing about the rest.
   if (seconds >= 0.5 && done > 0 && done < total) {
-    const auto left = static_cast<std::uint64_t>(seconds / share - seconds + 0.5);
+    const auto left = static_cast<std::uint64_t>(std::llround(seconds / share - seconds));
     char eta[40];
     std::snprintf(eta, sizeof eta, "  %llu:%02llu left", static_cast<unsigned long long>(left / 60),
                   static_cast<unsigned long long>(left % 60));

@@ -222,8 +222,8 @@ struct [[gnu::packed]] BlockQ2_0 {
 // The struct of a quantized format has the size that the table says.
 #define CHECK_kFloat(name, bytes)
 #define CHECK_kInt(name, bytes)
-#define CHECK_kBlock(name, bytes)                                          \
-  static_assert(sizeof(Block##name) == bytes && alignof(Block##name) == 1, \
+#define CHECK_kBlock(name, bytes)                                            \
+  static_assert(sizeof(Block##name) == (bytes) && alignof(Block##name) == 1, \
                 "Block" #name " is not as formats.def says");
 #define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values) CHECK_##kind(name, block_bytes)
 #include "compiler/quant/formats.def"

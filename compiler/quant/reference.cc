@@ -110,10 +110,10 @@ void decode(const BlockQ5_K& b, float* y) {
 void decode(const BlockQ6_K& b, float* y) {
   const float d = f32(b.d);
   for (int i = 0; i < 256; ++i) {
-    const int half = i / 128, k = i % 128;
+    const int half = i / 128, k = i % 128, group = i / 16;
     const int low = b.ql[half * 64 + k % 64] >> (k / 64 * 4) & 15;
     const int high = b.qh[half * 32 + k % 32] >> (k / 32 * 2) & 3;
-    const float scale = d * static_cast<float>(b.scales[i / 16]);
+    const float scale = d * static_cast<float>(b.scales[group]);
     y[i] = scale * static_cast<float>((low | high << 4) - 32);
   }
 }
@@ -144,27 +144,27 @@ float half_scale(float d, int s) { return d * (0.5f + static_cast<float>(s)); }
 void decode(const BlockIQ2_XXS& b, float* y) {
   for (int g = 0; g < 8; ++g) {
     std::uint32_t word;
-    std::memcpy(&word, b.qs + g * 8 + 4, 4);
+    std::memcpy(&word, &b.qs[g * 8 + 4], 4);
     const float scale = half_scale(f32(b.d), static_cast<int>(word >> 28)) * 0.25f;
-    for (int k = 0; k < 4; ++k) {
-      decode_grid8(kGridIq2Xxs[b.qs[g * 8 + k]], iq_signs(word >> (7 * k)), scale, y + g * 32 + k * 8);
+    for (int k = 0; k < 4; ++k, y += 8) {
+      decode_grid8(kGridIq2Xxs[b.qs[g * 8 + k]], iq_signs(word >> (7 * k)), scale, y);
     }
   }
 }
 
 void decode(const BlockIQ2_XS& b, float* y) {
-  for (int k = 0; k < 32; ++k) {
+  for (int k = 0; k < 32; ++k, y += 8) {
     const int s = b.scales[k / 4] >> (k / 2 % 2 * 4) & 15;
     const std::uint16_t code = b.qs[k];
-    decode_grid8(kGridIq2Xs[code & 511], iq_signs(code >> 9), half_scale(f32(b.d), s) * 0.25f, y + k * 8);
+    decode_grid8(kGridIq2Xs[code & 511], iq_signs(code >> 9), half_scale(f32(b.d), s) * 0.25f, y);
   }
 }
 
 void decode(const BlockIQ2_S& b, float* y) {
-  for (int k = 0; k < 32; ++k) {
+  for (int k = 0; k < 32; ++k, y += 8) {
     const int s = b.scales[k / 4] >> (k / 2 % 2 * 4) & 15;
     const int index = b.qs[k] | (b.qh[k / 4] >> (k % 4 * 2) & 3) << 8;
-    decode_grid8(kGridIq2S[index], b.signs[k], half_scale(f32(b.d), s) * 0.25f, y + k * 8);
+    decode_grid8(kGridIq2S[index], b.signs[k], half_scale(f32(b.d), s) * 0.25f, y);
   }
 }
 
@@ -172,19 +172,19 @@ void decode(const BlockIQ3_XXS& b, float* y) {
   for (int g = 0; g < 8; ++g) {
     const std::uint32_t word = b.scales[g];
     const float scale = half_scale(f32(b.d), static_cast<int>(word >> 28)) * 0.5f;
-    for (int k = 0; k < 8; ++k) {
+    for (int k = 0; k < 8; ++k, y += 4) {
       const int signs = iq_signs(word >> (k / 2 * 7)) >> (k % 2 * 4);
-      decode_grid4(kGridIq3Xxs[b.qs[g * 8 + k]], kIq3XxsValues, signs, scale, y + g * 32 + k * 4);
+      decode_grid4(kGridIq3Xxs[b.qs[g * 8 + k]], kIq3XxsValues, signs, scale, y);
     }
   }
 }
 
 void decode(const BlockIQ3_S& b, float* y) {
-  for (int k = 0; k < 64; ++k) {
+  for (int k = 0; k < 64; ++k, y += 4) {
     const int s = b.scales[k / 16] >> (k / 8 % 2 * 4) & 15;
     const int index = b.qs[k] | (b.qh[k / 8] >> (k % 8) & 1) << 8;
     const float scale = f32(b.d) * static_cast<float>(1 + 2 * s);
-    decode_grid4(kGridIq3S[index], kIq3SValues, b.signs[k / 2] >> (k % 2 * 4), scale, y + k * 4);
+    decode_grid4(kGridIq3S[index], kIq3SValues, b.signs[k / 2] >> (k % 2 * 4), scale, y);
   }
 }
 
@@ -194,23 +194,23 @@ void decode_ternary8(std::uint16_t grid, float delta, float scale, float* y) {
 }
 
 void decode(const BlockIQ1_S& b, float* y) {
-  for (int k = 0; k < 32; ++k) {
+  for (int k = 0; k < 32; ++k, y += 8) {
     const std::uint16_t word = b.qh[k / 4];
     const float scale = f32(b.d) * static_cast<float>(2 * (word >> 12 & 7) + 1);
     const int index = b.qs[k] | (word >> (k % 4 * 3) & 7) << 8;
-    decode_ternary8(kGridIq1[index], word & 0x8000 ? -0.125f : 0.125f, scale, y + k * 8);
+    decode_ternary8(kGridIq1[index], word & 0x8000 ? -0.125f : 0.125f, scale, y);
   }
 }
 
 void decode(const BlockIQ1_M& b, float* y) {
   std::uint16_t d = 0;
   for (int w = 0; w < 4; ++w) d = static_cast<std::uint16_t>(d | b.scales[w] >> 12 << (4 * w));
-  for (int k = 0; k < 32; ++k) {
+  for (int k = 0; k < 32; ++k, y += 8) {
     const int group = k / 2;  // of 16 values
     const float scale =
         f32_of_f16(d) * static_cast<float>(2 * (b.scales[group / 4] >> (group % 4 * 3) & 7) + 1);
     const int high = b.qh[k / 2] >> (k % 2 * 4) & 15;  // 3 bits of index, 1 of delta's sign
-    decode_ternary8(kGridIq1[b.qs[k] | (high & 7) << 8], high & 8 ? -0.125f : 0.125f, scale, y + k * 8);
+    decode_ternary8(kGridIq1[b.qs[k] | (high & 7) << 8], high & 8 ? -0.125f : 0.125f, scale, y);
   }
 }
 

@@ -49,11 +49,10 @@ void read_all(const std::string& path) {
 class Hostile : public ::testing::Test {
  protected:
   std::string result(const FileBytes& bytes) {
-    const std::string path = folder_.write("m.gguf", bytes);
-    return error_of([&] { read_all(path); });
+    const MemoryFile file(bytes);
+    return error_of([&] { read_all(file.path()); });
   }
 
-  Folder folder_;
   const FileBytes good_ = model();
 };
 
@@ -145,7 +144,8 @@ TEST_F(Hostile, NamesThatAttackATerminal) {
   GgufWriter w("test");
   w.str("k\x1b]0;t\x07\n", "v\x1b[2J\x9b\n\xe2\x80\xae");
   w.tensor_f32("t\x1b[1A\n", {1}, {1});
-  const File file = File::open(folder_.write("n\x1b[7m.gguf", w.bytes()));
+  const Folder folder;
+  const File file = File::open(folder.write("n\x1b[7m.gguf", w.bytes()));
   std::ostringstream text, json;
   inspect(file, {}, text);
   inspect(file, {.json = true}, json);

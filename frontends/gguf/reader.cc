@@ -463,38 +463,31 @@ class Parser {
                ", with the other parts beside it");
   }
 
+  struct Part {
+    MappedFile map;
+    Shard shard;
+  };
+
   static void read_parts(File& file, const SplitName& name, MappedFile named, Shard named_shard) {
-    std::vector<Shard> heads;  // metadata of each part, to compare their totals
-    for (std::uint32_t number = 1; number <= name.count; ++number) {
-      if (number == name.number) {
-        heads.push_back(head_of(named_shard));
-        add(file, std::move(named), std::move(named_shard));
-        continue;
-      }
-      const std::string path = shard_path(name, number);
-      MappedFile map =
-          with_context(cat("part ", number, " of ", name.count), [&] { return MappedFile(path); });
-      Shard shard = with_context(path, [&] {
-        Shard parsed = parse(map.bytes());
-        check_part(parsed, number, name.count);
-        return parsed;
-      });
-      heads.push_back(head_of(shard));
-      add(file, std::move(map), std::move(shard));
-    }
+    std::vector<std::optional<Part>> parts(name.count);
+    parts[name.number - 1] = Part{std::move(named), std::move(named_shard)};
+    std::uint64_t total = 0;
     for (std::uint32_t i = 0; i < name.count; ++i) {
-      with_context(file.shards_[i].path(), [&] { check_total(heads[i], file.tensors_.size()); });
+      if (!parts[i]) parts[i] = read_part(name, i + 1);
+      total += parts[i]->shard.tensors.size();
+    }
+    for (std::optional<Part>& part : parts) {
+      with_context(part->map.path(), [&] { check_total(part->shard, total); });
+      add(file, std::move(part->map), std::move(part->shard));
     }
   }
 
-  // Only what check_total asks for: other parts' metadata is not kept.
-  static Shard head_of(const Shard& shard) {
-    Shard head;
-    if (const Value* total = shard.find(keys::kSplitTensors)) {
-      head.metadata = {{keys::kSplitTensors, *total}};
-      head.key_order = {0};
-    }
-    return head;
+  static Part read_part(const SplitName& name, std::uint32_t number) {
+    const std::string path = shard_path(name, number);
+    MappedFile map = with_context(cat("part ", number, " of ", name.count), [&] { return MappedFile(path); });
+    Shard shard = with_context(path, [&] { return parse(map.bytes()); });
+    with_context(path, [&] { check_part(shard, number, name.count); });
+    return {std::move(map), std::move(shard)};
   }
 
   static void add(File& file, MappedFile map, Shard shard) {

@@ -30,7 +30,7 @@ class ReaderTest : public ::testing::Test {
 GgufWriter small() {
   GgufWriter w("test");
   w.tensor_f32("a", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  w.tensor("b", {64, 3}, kQ8_0Id, FileBytes(34 * 2 * 3, 7));
+  w.tensor("b", {64, 3}, kQ8_0Id, FileBytes(204, 7));
   return w;
 }
 

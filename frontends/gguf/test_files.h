@@ -2,6 +2,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -33,6 +35,22 @@ class Folder {
 
  private:
   std::filesystem::path path_;
+};
+
+// A file without a disk: thousands of variants of a file cost no writes.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const FileBytes& bytes) : fd_(::memfd_create("model", MFD_CLOEXEC)) {
+    EXPECT_GE(fd_, 0);
+    EXPECT_EQ(::write(fd_, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+  ~MemoryFile() { ::close(fd_); }
+  MemoryFile(const MemoryFile&) = delete;
+
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
 };
 
 // "no error" when f returns. An error must be the user's or unsupported, and one line without control characters.
