@@ -26,6 +26,13 @@ int32_t next_of(int32_t token) {
   return (token + 1) % kSum;
 }
 
+// A block is far larger than its 64 floats, so that contexts of this model can be too large for a machine.
+constexpr uint64_t kBlockBytes = 64 << 10;
+
+float* cell(const gc_step* step, const gc_table& table, int32_t pos) {
+  return reinterpret_cast<float*>(step->pools[0] + table.blocks[pos / 64] * kBlockBytes) + pos % 64;
+}
+
 void put_logits(const gc_step* step, const gc_row& row, float* logits) {
   if (row.token == byte('S')) {
     const timespec pause = {0, 2000000};
@@ -33,8 +40,7 @@ void put_logits(const gc_step* step, const gc_row& row, float* logits) {
   }
   const gc_table& table = step->seqs[row.seq].tables[0];
   float sum = 0;
-  for (int32_t p = 0; p <= row.pos; ++p)
-    sum += reinterpret_cast<const float*>(step->pools[0])[table.blocks[p / 64] * 64 + p % 64];
+  for (int32_t p = 0; p <= row.pos; ++p) sum += *cell(step, table, p);
   for (int32_t i = 0; i < kVocab; ++i) logits[i] = row.token == byte('N') ? NAN : 0;
   if (row.token == byte('N')) return;
   const int32_t best = next_of(row.token);
@@ -49,8 +55,7 @@ int32_t entry(const gc_step* step, uint32_t worker) {
     for (uint32_t r = 0; r < step->n_rows; ++r) {
       const gc_row& row = step->rows[r];
       const gc_table& table = step->seqs[row.seq].tables[0];
-      reinterpret_cast<float*>(step->pools[0])[table.blocks[row.pos / 64] * 64 + row.pos % 64] =
-          static_cast<float>(row.token);
+      *cell(step, table, row.pos) = static_cast<float>(row.token);
       if (row.output) put_logits(step, row, step->sink->logits + output++ * step->sink->stride);
     }
   }
@@ -147,7 +152,7 @@ std::vector<uint8_t> make_blob() {
 
 // ---- Programs, facts, weights ----
 
-const gc_group kGroups[] = {{GC_STATE_KV_FULL, 0, {64 * sizeof(float), 64 * sizeof(float), 0, 0}}};
+const gc_group kGroups[] = {{GC_STATE_KV_FULL, 0, {kBlockBytes, kBlockBytes, 0, 0}}};
 
 gc_program make_program(const char* isa) {
   gc_program p = {};
@@ -223,6 +228,8 @@ gc_weights_marker make_marker() {
   m.offset_from_ehdr = static_cast<uint64_t>(image - __ehdr_start);
   m.size = sizeof image;
   m.header_checksum = h.header_checksum;
+  const auto at = static_cast<uint64_t>(reinterpret_cast<const unsigned char*>(&gc_weights) - __ehdr_start);
+  m.program_checksum = gc_program_checksum(__ehdr_start, at, m.offset_from_ehdr, 0);
   m.code_bytes = 11, m.runtime_bytes = 22, m.system_bytes = 33, m.blob_bytes = 100000;
   return m;
 }
