@@ -15,48 +15,12 @@
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/arch/read_rows.h"
 #include "frontends/gguf/reader.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/tiny_cases.h"
 
 namespace gc {
 namespace {
 
-using testing::TinyModel;
-
-struct Case {
-  std::string name;
-  TinyModel model;
-};
-
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
-
-std::vector<Case> cases() {
-  std::vector<Case> all = {
-      {"gemma", {.architecture = "gemma"}},
-      {"gemma2", {.architecture = "gemma2"}},
-      {"gemma3", {.architecture = "gemma3", .n_layer = 7}},
-      {"gemma3_untied", {.architecture = "gemma3", .tied = false}},
-      {"gemma3_fused_qkv", {.architecture = "gemma3", .fused_qkv = true}},
-      {"gemma3_biases", {.architecture = "gemma3", .biases = true}},
-      {"llama", {.architecture = "llama"}},
-      {"llama_biases", {.architecture = "llama", .tied = false, .biases = true}},
-      {"llama_fused_qkv_biases", {.architecture = "llama", .biases = true, .fused_qkv = true}},
-      {"llama_rope_freqs", {.architecture = "llama", .rope_freqs = true}},
-      {"llama_one_layer_one_head", {.architecture = "llama", .n_layer = 1, .n_head = 1, .head_dim = 32}},
-  };
-  for (Format format : {Format::Q4_0, Format::Q5_1, Format::Q8_0, Format::F16, Format::BF16}) {
-    all.push_back(
-        {"llama_" + std::string(info(format).text_name), {.architecture = "llama", .format = format}});
-    all.push_back(
-        {"gemma3_" + std::string(info(format).text_name), {.architecture = "gemma3", .format = format}});
-  }
-  // Rows of whole K-quant blocks in all matrices but one.
-  for (Format format : {Format::Q4_K, Format::Q6_K}) {
-    const TinyModel wide{
-        .architecture = "gemma3", .n_layer = 1, .n_embd = 256, .head_dim = 128, .n_ff = 64, .format = format};
-    all.push_back({"gemma3_" + std::string(info(format).text_name), wide});
-  }
-  return all;
-}
+using testing::Case;
 
 // Two sequences that take turns, past the window; a third of the outputs asked for, the last row's always.
 std::vector<ir::Row> rows_of_two(std::int64_t n_vocab) {
@@ -120,7 +84,7 @@ TEST_P(PassesKeepMeaning, AfterEach) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, PassesKeepMeaning, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Tiny, PassesKeepMeaning, ::testing::ValuesIn(testing::tiny_cases()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

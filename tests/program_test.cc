@@ -1,0 +1,306 @@
+// Compiled programs compute what the graph means: tiny models of every form, planned, emitted and run through ORC by
+// the real runtime session, on every ISA of this host, against the interpreter. And one token has the same bits in
+// any company: whatever the chunks of a prompt, the number of workers, its role, the other sequences of the step,
+// and the ISA.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "codegen_cpu/backend.h"
+#include "codegen_cpu/emit.h"
+#include "codegen_cpu/jit.h"
+#include "compiler/ir/interpret.h"
+#include "compiler/passes/pass.h"
+#include "compiler/plan/plan.h"
+#include "compiler/weights.h"
+#include "frontends/gguf/arch/arch.h"
+#include "frontends/gguf/arch/read_rows.h"
+#include "runtime/abi/image.h"
+#include "runtime/core/session.h"
+#include "tests/support/tiny_cases.h"
+
+// The runtime's way to a linked file; these tests bring their programs themselves.
+extern "C" {
+extern const gc_program* const gc_programs[] = {nullptr};
+extern const uint32_t gc_n_programs = 0;
+extern const gc_model gc_the_model = {};
+extern const gc_weights_marker gc_weights = {};
+}
+
+namespace gc {
+namespace {
+
+using testing::Case;
+
+constexpr int kTokens = 45;  // past the window of 8, past a ring of it
+
+// Sections of a weight image in memory.
+class MemorySink : public link::WeightSink {
+ public:
+  explicit MemorySink(const link::WeightImage& image) : image_(image), done_(image.sections.size()) {
+    uint64_t size = 64;
+    for (const auto& s : image.sections) size = std::max(size, s.offset + s.size);
+    bytes_.resize(size + 64);
+    base_ = bytes_.data() + (64 - reinterpret_cast<uintptr_t>(bytes_.data()) % 64) % 64;
+  }
+  void append(size_t section, std::span<const uint8_t> bytes) override {
+    const auto& s = image_.sections[section];
+    ASSERT_LE(done_[section] + bytes.size(), s.size);
+    std::memcpy(base_ + s.offset + done_[section], bytes.data(), bytes.size());
+    done_[section] += bytes.size();
+  }
+  const uint8_t* base() const { return base_; }
+
+ private:
+  const link::WeightImage& image_;
+  std::vector<uint64_t> done_;
+  std::vector<uint8_t> bytes_;
+  uint8_t* base_;
+};
+
+// A model as a file, its graph after all passes, and its weights packed.
+class TinyProgramModel {
+ public:
+  explicit TinyProgramModel(const Case& c) : file_(write(c)) {
+    gguf::LoadedModel model = gguf::load_model(file_);
+    plain_ = model.graph;
+    graph_ = passes::run_passes(std::move(model.graph));
+    n_vocab_ = model.info.n_vocab;
+  }
+
+  const ir::Graph& graph() const { return graph_; }
+  int64_t n_vocab() const { return n_vocab_; }
+  const gguf::File& file() const { return file_; }
+
+  // Logits of all positions by the interpreter, of the graph as the architecture file made it.
+  std::vector<float> expected(const std::vector<int32_t>& ids) const {
+    ir::Interpreter interpreter(plain_, gguf::read_rows(file_));
+    std::vector<ir::Row> rows;
+    for (size_t i = 0; i < ids.size(); ++i)
+      rows.push_back({.token = ids[i], .position = static_cast<int64_t>(i)});
+    return interpreter.run(rows)[0].data;
+  }
+
+ private:
+  static gguf::File write(const Case& c) {
+    const std::string path = ::testing::TempDir() + "program_" + c.name + ".gguf";
+    tiny_model(c.model).write(path);
+    return gguf::File::open(path);
+  }
+
+  gguf::File file_;
+  ir::Graph plain_, graph_;
+  int64_t n_vocab_ = 0;
+};
+
+class Program {
+ public:
+  Program(const TinyProgramModel& model, const cpu::Isa& isa)
+      : plan_(plan::make_plan(model.graph(), cpu::CpuBackend(isa))),
+        progress_("", 0, false),
+        image_(weight_image(model.file(), plan_, progress_)),
+        sink_(image_) {
+    cpu::Emitter e(context_, isa, "test");
+    cpu::emit_program(e, plan_);
+    jit_ = std::make_unique<cpu::Jit>(e);
+    image_.write(sink_);
+    facts_.n_ctx_train = 256;
+    model_ = {jit_->get<const gc_program>("program"), &facts_, sink_.base()};
+  }
+  const gcrt::Model& model() const { return model_; }
+
+ private:
+  llvm::LLVMContext context_;
+  plan::Plan plan_;
+  Progress progress_;
+  link::WeightImage image_;
+  MemorySink sink_;
+  std::unique_ptr<cpu::Jit> jit_;
+  gc_model facts_ = {};
+  gcrt::Model model_;
+};
+
+std::vector<int32_t> ids_of(int64_t n_vocab, int n, int seed) {
+  std::vector<int32_t> ids;
+  for (int i = 0; i < n; ++i) ids.push_back(static_cast<int32_t>((i * i + 7 * i + seed) % n_vocab));
+  return ids;
+}
+
+struct How {
+  uint32_t kv_type = GC_KV_F32;
+  uint32_t workers = 1;
+  uint32_t chunk = 64;
+  uint8_t role = GC_ROLE_PROMPT;
+};
+
+// A session whose steps give logits of every token.
+class Runner {
+ public:
+  Runner(const gcrt::Model& model, const How& run, uint32_t n_seqs = 1) : n_vocab_(model.program->n_vocab) {
+    char message[256] = "";
+    const gcrt::Status s = session_.init(model,
+                                         {.n_ctx = 128,
+                                          .n_seqs = n_seqs,
+                                          .n_ubatch = run.chunk,
+                                          .n_outputs = run.chunk,
+                                          .kv_type = run.kv_type,
+                                          .workers = run.workers},
+                                         gcrt::libc_allocator(), message);
+    EXPECT_EQ(s, gcrt::kOk) << message;
+    stride_ = session_.logits_stride();
+    store_.resize(run.chunk * stride_ + 16);
+    logits_ = store_.data() + (64 - reinterpret_cast<uintptr_t>(store_.data()) % 64) % 64 / 4;
+  }
+
+  // [tokens, n_vocab]
+  std::vector<float> step(const std::vector<gcrt::Token>& tokens) {
+    gc_sink sink = {};
+    sink.kind = GC_SINK_LOGITS;
+    sink.logits = logits_;
+    sink.stride = stride_;
+    EXPECT_EQ(session_.step({tokens.data(), tokens.size()}, &sink), gcrt::kOk);
+    std::vector<float> out;
+    for (size_t i = 0; i < tokens.size(); ++i)
+      out.insert(out.end(), logits_ + i * stride_, logits_ + i * stride_ + n_vocab_);
+    return out;
+  }
+
+ private:
+  gcrt::Session session_;
+  uint32_t n_vocab_;
+  uint64_t stride_ = 0;
+  std::vector<float> store_;
+  float* logits_ = nullptr;
+};
+
+std::vector<float> logits_of(const Program& program, const std::vector<int32_t>& ids, const How& run) {
+  Runner runner(program.model(), run);
+  std::vector<float> all;
+  for (size_t at = 0; at < ids.size();) {
+    std::vector<gcrt::Token> tokens;
+    for (; at < ids.size() && tokens.size() < run.chunk; ++at) tokens.push_back({ids[at], 0, run.role, true});
+    const std::vector<float> part = runner.step(tokens);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), 4 * a.size()) == 0;
+}
+
+double nmse(const std::vector<float>& expected, const std::vector<float>& found) {
+  if (expected.size() != found.size()) return INFINITY;
+  double error = 0, power = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += std::pow(static_cast<double>(expected[i]) - found[i], 2);
+    power += static_cast<double>(expected[i]) * expected[i];
+  }
+  return error / power;
+}
+
+class Programs : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Programs, ComputeWhatTheGraphMeans) {
+  const TinyProgramModel model(GetParam());
+  const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
+  const std::vector<float> expected = model.expected(ids);
+  ASSERT_FALSE(cpu::host_isas().empty());
+  std::vector<float> first;
+  for (const cpu::Isa* isa : cpu::host_isas()) {
+    SCOPED_TRACE(isa->name);
+    const Program program(model, *isa);
+    const std::vector<float> f32 = logits_of(program, ids, {});
+    EXPECT_LT(nmse(expected, f32), GetParam().model.format == Format::F32 ? 1e-10 : 1e-7);
+    EXPECT_LT(nmse(expected, logits_of(program, ids, {.kv_type = GC_KV_F16})), 1e-5);
+    if (first.empty()) first = f32;
+    EXPECT_TRUE(same_bits(first, f32)) << "differs from " << cpu::host_isas()[0]->name;
+  }
+}
+
+TEST_P(Programs, SameBitsInAnyCompany) {
+  const TinyProgramModel model(GetParam());
+  const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
+  const Program program(model, cpu::best_host_isa());
+  for (uint32_t kv_type : {GC_KV_F32, GC_KV_F16}) {
+    const std::vector<float> whole = logits_of(program, ids, {.kv_type = kv_type});
+    for (uint32_t chunk : {1u, 3u, 7u, 31u})
+      for (uint32_t workers : {1u, 2u, 5u}) {
+        const How run{.kv_type = kv_type, .workers = workers, .chunk = chunk};
+        EXPECT_TRUE(same_bits(whole, logits_of(program, ids, run)))
+            << chunk << " rows, " << workers << " workers";
+      }
+    // Block and float formats have one arithmetic for both roles here.
+    const How decode{.kv_type = kv_type, .workers = 2, .chunk = 1, .role = GC_ROLE_GENERATED};
+    EXPECT_TRUE(same_bits(whole, logits_of(program, ids, decode)));
+  }
+}
+
+TEST_P(Programs, SequencesOfAStepDontTouchEachOther) {
+  const TinyProgramModel model(GetParam());
+  const Program program(model, cpu::best_host_isa());
+  constexpr uint32_t kSeqs = 3;
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<std::vector<float>> alone, together(kSeqs);
+  for (uint32_t s = 0; s < kSeqs; ++s) {
+    ids.push_back(ids_of(model.n_vocab(), kTokens, static_cast<int>(11 * s)));
+    alone.push_back(logits_of(program, ids[s], {}));
+  }
+  // Sequence 0 generates from the start, 1 and 2 come in chunks of prompt, then all generate.
+  Runner runner(program.model(), {.workers = 2}, kSeqs);
+  std::vector<size_t> at(kSeqs, 0);
+  while (at[0] < kTokens || at[1] < kTokens || at[2] < kTokens) {
+    std::vector<gcrt::Token> tokens;
+    auto add = [&](uint32_t s, size_t n, uint8_t role) {
+      for (; n > 0 && at[s] < kTokens; --n) tokens.push_back({ids[s][at[s]++], s, role, true});
+    };
+    for (uint32_t s = 1; s < kSeqs; ++s)
+      if (at[s] < 20) add(s, 4 + s, GC_ROLE_PROMPT);
+    const size_t prompts = tokens.size();
+    for (uint32_t s = 0; s < kSeqs; ++s)
+      if (s == 0 || (at[s] >= 20 && prompts == 0)) add(s, 1, GC_ROLE_GENERATED);
+    const std::vector<float> logits = runner.step(tokens);
+    const size_t n = static_cast<size_t>(model.n_vocab());
+    for (size_t i = 0; i < tokens.size(); ++i)
+      together[tokens[i].seq].insert(together[tokens[i].seq].end(), &logits[i * n], &logits[i * n] + n);
+  }
+  for (uint32_t s = 0; s < kSeqs; ++s) EXPECT_TRUE(same_bits(alone[s], together[s])) << "sequence " << s;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, Programs, ::testing::ValuesIn(testing::tiny_cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Program, RefusesWhatTheSeamHasRoomForOnly) {
+  const TinyProgramModel model({"refuse", {.architecture = "llama"}});
+  const Program program(model, cpu::best_host_isa());
+  const gc_program& p = *program.model().program;
+  gc_sink sink = {};
+  gc_step step = {};
+  step.sink = &sink;
+  step.layer_last = p.n_layer - 1;
+  EXPECT_EQ(p.entries[GC_ENTRY_DECODE][GC_KV_F16](&step, 0), GC_ERR_UNSUPPORTED);
+  step.layer_last = p.n_layer;
+  sink.kind = GC_SINK_TOPK;
+  EXPECT_EQ(p.entries[GC_ENTRY_DECODE][GC_KV_F16](&step, 0), GC_ERR_UNSUPPORTED);
+  EXPECT_EQ(p.entries[GC_ENTRY_ENCODE][GC_KV_F16], nullptr);
+  EXPECT_EQ(p.entries[GC_ENTRY_DECODE][GC_KV_Q8_0], nullptr);
+}
+
+TEST(Program, LayersOfOneShapeShareCode) {
+  const TinyProgramModel two({"two", {.architecture = "llama", .n_layer = 2}});
+  const TinyProgramModel nine({"nine", {.architecture = "llama", .n_layer = 9}});
+  auto functions = [](const TinyProgramModel& m) {
+    llvm::LLVMContext context;
+    const cpu::Isa& isa = cpu::best_host_isa();
+    cpu::Emitter e(context, isa, "test");
+    cpu::emit_program(e, plan::make_plan(m.graph(), cpu::CpuBackend(isa)));
+    return e.take()->size();
+  };
+  // The first layer begins with a norm of the embedding, the others with a residual: two shapes.
+  EXPECT_EQ(functions(two), functions(nine));
+}
+
+}  // namespace
+}  // namespace gc
