@@ -67,10 +67,11 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
     return kErrMemory;
   };
   rows_ = Vec<gc_row>(allocator);
+  chunk_ = Vec<Token>(allocator);
   outputs_ = Vec<uint32_t>(allocator);
   old_length_ = Vec<uint32_t>(allocator);
-  if (!rows_.resize(options_.n_ubatch) || !outputs_.resize(options_.n_outputs) ||
-      !old_length_.resize(options_.n_seqs))
+  if (!rows_.resize(options_.n_ubatch) || !chunk_.resize(options_.n_ubatch) ||
+      !outputs_.resize(options_.n_outputs) || !old_length_.resize(options_.n_seqs))
     return out_of_memory();
   const KvOptions kv{options_.n_seqs, options_.n_ctx, options_.n_ubatch, options_.kv_type};
   if (const Status s = kv_.init(*model.program, kv, allocator); s != kOk)
@@ -157,14 +158,11 @@ Status Session::prompt(uint32_t seq, Span<const int32_t> tokens, float* logits) 
   sink.kind = GC_SINK_LOGITS;
   sink.logits = logits;
   sink.stride = logits_stride();
-  Vec<Token> chunk(allocator_);
-  if (!chunk.reserve(options_.n_ubatch)) return kErrMemory;
   for (size_t at = 0; at < tokens.size();) {
-    chunk.clear();
-    for (; at < tokens.size() && chunk.size() < options_.n_ubatch; ++at)
-      if (!chunk.push({tokens[at], seq, GC_ROLE_PROMPT, logits != nullptr && at + 1 == tokens.size()}))
-        return kErrMemory;
-    if (const Status s = step(chunk, &sink); s != kOk) return s;
+    uint32_t n = 0;
+    for (; at < tokens.size() && n < options_.n_ubatch; ++at)
+      chunk_[n++] = {tokens[at], seq, GC_ROLE_PROMPT, logits != nullptr && at + 1 == tokens.size()};
+    if (const Status s = step(chunk_.span().sub(0, n), &sink); s != kOk) return s;
   }
   return kOk;
 }

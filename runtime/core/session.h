@@ -96,6 +96,7 @@ class Session {
   uint8_t* arena_ = nullptr;
   uint64_t arena_bytes_ = 0;
   Vec<gc_row> rows_;
+  Vec<Token> chunk_;  // of a prompt
   Vec<uint32_t> outputs_;
   Vec<uint32_t> old_length_;
   uint32_t abort_ = 0;
