@@ -1,9 +1,13 @@
 // Speed of every matrix kernel on this machine, beside what the machine can do, measured in the same run:
 //   read   GB/s of a plain prefetched read of the same memory, by as many threads
 //   peak   rate of the ISA's product instruction on registers
-// A line is the best of many short samples, kernel and bound taking turns, so that a busy neighbour disturbs both alike.
+// A line is the best of many samples of a millisecond or so, kernel and bound taking turns: short enough to fall between
+// the slices of busy neighbours. One row streams through memory past every cache, the bound from the other half of it.
 //
-//   bazel run --config=bench //codegen_cpu/kernels/matmul:bench -- [--isa=NAME] [--benchmark_filter=REGEX]
+//   bazel run --config=bench //codegen_cpu/kernels/matmul:bench -- [--isa=NAME] [--mb=N] [--benchmark_filter=REGEX]
+//
+// --mb: megabytes of weights to stream through, by default past every cache; 1 shows what a kernel does from the second
+// level.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -26,8 +30,8 @@ namespace {
 using llvm::Value;
 using Values = Emitter::Values;
 
-constexpr std::int64_t kStreamBytes = std::int64_t{384} << 20;  // past every cache
-constexpr double kSeconds = 1.5;                                // a line's samples
+constexpr std::int64_t kSampleBytes = std::int64_t{12} << 20;  // of them a thread reads in one sample
+constexpr double kSeconds = 1.5;                               // a line's samples
 
 // void(p, i64 bytes, y): reads memory 256 bytes at a time, prefetching ahead.
 void emit_read(Emitter& e) {
@@ -87,7 +91,10 @@ void emit_peak(Emitter& e) {
   });
 }
 
-double seconds(const std::function<void(int)>& work, int threads) {
+// work(thread, n): the n-th sample.
+using Work = std::function<void(int, std::int64_t)>;
+
+double seconds(const Work& work, int threads, std::int64_t n) {
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
   std::vector<std::thread> pool;
@@ -95,23 +102,22 @@ double seconds(const std::function<void(int)>& work, int threads) {
     pool.emplace_back([&, t] {
       ++ready;
       while (!go) benchmark::ClobberMemory();
-      work(t);
+      work(t, n);
     });
   }
   while (ready < threads - 1) benchmark::ClobberMemory();
   const auto begin = std::chrono::steady_clock::now();
   go = true;
-  work(0);
+  work(0, n);
   for (std::thread& t : pool) t.join();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 // Best times of two kinds of work, taking turns.
-std::pair<double, double> best(const std::function<void(int)>& a, const std::function<void(int)>& b,
-                               int threads) {
+std::pair<double, double> best(const Work& a, const Work& b, int threads) {
   double best_a = 1e9, best_b = 1e9, total = 0;
-  while (total < kSeconds) {
-    const double sa = seconds(a, threads), sb = seconds(b, threads);
+  for (std::int64_t n = 0; total < kSeconds; ++n) {
+    const double sa = seconds(a, threads, n), sb = seconds(b, threads, n);
     best_a = std::min(best_a, sa);
     best_b = std::min(best_b, sb);
     total += sa + sb;
@@ -121,7 +127,9 @@ std::pair<double, double> best(const std::function<void(int)>& a, const std::fun
 
 class Bench {
  public:
-  Bench(const Isa& isa, std::uint8_t* memory) : isa_(isa), memory_(memory) {}
+  // `bytes` of memory, 64-byte aligned, to stream through.
+  Bench(const Isa& isa, std::uint8_t* memory, std::int64_t bytes)
+      : isa_(isa), memory_(memory), bytes_(bytes) {}
 
   void run(benchmark::State& state, Format format, std::int64_t k, std::int64_t rows, int threads) {
     const ir::Elem input = matmul_input(format);
@@ -137,15 +145,18 @@ class Bench {
     Jit jit(e);
     const double compile = std::chrono::duration<double>(std::chrono::steady_clock::now() - emitted).count();
 
-    // A few packed panels, repeated over the memory that is streamed; less of it where rows make the work long.
-    const std::int64_t panel = panel_bytes(format, k),
-                       bytes = rows == 1 ? kStreamBytes : kStreamBytes / (4 * rows);
-    const std::int64_t panels = bytes / panel / threads;
+    // A few packed panels, repeated over the memory; less of it a sample where rows make the work long.
+    const std::int64_t panel = panel_bytes(format, k);
+    const std::int64_t panels =
+        std::max<std::int64_t>(std::min(kSampleBytes, bytes_ / 4) / (rows == 1 ? 1 : 4 * rows) / panel, 8);
+    const std::int64_t samples = bytes_ / (panels * panel);
     const auto image = pack::packed(format, 64, k, pack::random_matrix(format, 64, k, 1));
-    for (std::int64_t at = 0; at < bytes; at += static_cast<std::int64_t>(image.size())) {
-      std::memcpy(memory_ + at, image.data(),
-                  std::min<std::size_t>(image.size(), static_cast<std::size_t>(bytes - at)));
-    }
+    const auto image_bytes = static_cast<std::int64_t>(image.size());
+    for (std::int64_t at = 0; at + image_bytes <= bytes_; at += image_bytes)
+      std::memcpy(memory_ + at, image.data(), image.size());
+    const auto sample = [&](int t, std::int64_t n) {
+      return memory_ + (n * threads + t) % samples * panels * panel;
+    };
     const std::vector<float> x = random_activations(rows * k, 5);
     const std::int64_t x_stride = q16 ? act_row_bytes(k) : k * 4, y_stride = panels * 64;
     auto xq = aligned<std::uint8_t>(rows * x_stride);
@@ -162,16 +173,17 @@ class Bench {
     auto* f = jit.get<MatmulFn>(matmul_name(spec));
     auto* read = jit.get<void(const std::uint8_t*, std::int64_t, float*)>("read");
     auto* peak = jit.get<void(const std::uint8_t*, std::int64_t, float*)>(q16 ? "peak" : "peak_f32");
-    const auto multiply = [&](int t) {
-      f(memory_ + t * panels * panel, xq.get(), x_stride, y[t].get(), y_stride, panels, rows);
+    const auto multiply = [&](int t, std::int64_t n) {
+      f(sample(t, n), xq.get(), x_stride, y[t].get(), y_stride, panels, rows);
     };
-    constexpr std::int64_t kPeakLoops = 20000;
+    constexpr std::int64_t kPeakLoops = 5000;
     const double macs = 16.0 * static_cast<double>(panels * k * rows);
     for (auto _ : state) {
       if (rows == 1) {
-        const auto [ours, bound] = best(
-            multiply, [&](int t) { read(memory_ + t * panels * panel, panels * panel, y[t].get()); },
-            threads);
+        const auto read_sample = [&](int t, std::int64_t n) {
+          read(sample(t, n + samples / threads / 2), panels * panel, y[t].get());
+        };
+        const auto [ours, bound] = best(multiply, read_sample, threads);
         const double size = static_cast<double>(threads * panels * panel);
         state.counters["GB/s"] = size / ours / 1e9;
         state.counters["read"] = size / bound / 1e9;
@@ -179,7 +191,7 @@ class Bench {
         state.SetIterationTime(ours);
       } else {
         const auto [ours, bound] =
-            best(multiply, [&](int t) { peak(xq.get(), kPeakLoops, y[t].get()); }, threads);
+            best(multiply, [&](int t, std::int64_t) { peak(xq.get(), kPeakLoops, y[t].get()); }, threads);
         // A mac() is 64 products of a plane; f32 FMA 16.
         const double rate = static_cast<double>(kPeakLoops * 8 * kPeakChains) / bound;
         const double needed = q16 ? macs / 64 * (isa_.has_vnni ? 2 : 1) : macs / 16;
@@ -196,6 +208,7 @@ class Bench {
  private:
   const Isa& isa_;
   std::uint8_t* memory_;
+  std::int64_t bytes_;
 };
 
 }  // namespace
@@ -206,19 +219,25 @@ int main(int argc, char** argv) {
   using namespace gc::cpu;
   const Isa* isa = &best_host_isa();
   benchmark::Initialize(&argc, argv);
+  std::int64_t megabytes = 384;
   for (int i = 1; i < argc; ++i) {
-    const std::string_view arg = argv[i];
-    const Isa* named = arg.substr(0, 6) == "--isa=" ? isa_by_name(arg.substr(6)) : nullptr;
-    if (!named) {
+    const std::string arg = argv[i];
+    const Isa* named = arg.rfind("--isa=", 0) == 0 ? isa_by_name(arg.substr(6)) : nullptr;
+    if (named) {
+      isa = named;
+    } else if (arg.rfind("--mb=", 0) == 0) {
+      megabytes = std::max(1, std::atoi(arg.c_str() + 5));
+    } else {
       std::fprintf(stderr, "unknown argument or ISA: %s\n", argv[i]);
       return 1;
     }
-    isa = named;
   }
-  std::printf("ISA %s\n", std::string(isa->name).c_str());
-  auto memory = aligned<std::uint8_t>(kStreamBytes + 8192);
-  std::memset(memory.get(), 0, kStreamBytes + 8192);
-  Bench bench(*isa, memory.get());
+  std::printf("ISA %s, %d MB of weights\n", std::string(isa->name).c_str(), static_cast<int>(megabytes));
+  const std::int64_t bytes = megabytes << 20;
+  constexpr std::int64_t kSlack = 8192;  // prefetches past the end
+  auto memory = aligned<std::uint8_t>(static_cast<std::size_t>(bytes + kSlack));
+  std::memset(memory.get(), 0, static_cast<std::size_t>(bytes + kSlack));
+  Bench bench(*isa, memory.get(), bytes);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   for (Format format : matmul_formats()) {
     std::vector<std::int64_t> columns = {2560};
