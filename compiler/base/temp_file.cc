@@ -26,6 +26,8 @@ struct Slot {
   char path[PATH_MAX];
 };
 Slot g_slots[kSlots];
+// Set by the handler: a file that another thread creates while the process is ending goes at once.
+std::atomic<bool> g_ending{false};
 
 int claim_slot(const std::string& path) {
   GC_CHECK(path.size() < PATH_MAX);
@@ -93,6 +95,7 @@ TempFile::TempFile(const std::string& target, mode_t mode) : target_(follow_link
     g_slots[slot_].state.store(kFree);
     throw_errno(error, "cannot write", target_);
   }
+  if (g_ending.load()) ::unlink(path_.c_str());
 }
 
 TempFile::TempFile(TempFile&& other) noexcept
@@ -141,6 +144,7 @@ void TempFile::commit() {
 }
 
 void unlink_live_temp_files() noexcept {
+  g_ending.store(true);
   for (Slot& slot : g_slots) {
     if (slot.state.load() == kLive) ::unlink(slot.path);
   }

@@ -43,6 +43,7 @@ class TempFile {
   int slot_ = -1;
 };
 
+// For a handler of a signal that ends the process: TempFiles made afterwards vanish too.
 void unlink_live_temp_files() noexcept;
 
 }  // namespace gc

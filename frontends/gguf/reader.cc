@@ -182,7 +182,7 @@ Value read_array(Cursor& cursor, std::string_view key) {
   const std::uint64_t least = element == ValueType::kString ? 8 : value_size(element);
   if (count > cursor.remaining() / least) {
     throw_user("key ", quote(key), ": an array of ", count, " ", name(element), "; the file has ",
-               cursor.remaining(), " bytes left");
+               cursor.remaining(), " bytes left, so it is truncated or wrong");
   }
   if (element != ValueType::kString) {
     const auto data = cursor.take(count * least, {"the value of key", key});
