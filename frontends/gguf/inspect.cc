@@ -84,8 +84,7 @@ Json json_of_value(const Value& value, const InspectOptions& options) {
   Json items = Json::array();
   const std::uint64_t shown = shown_items(value, options);
   if (value.element() == ValueType::kString) {
-    const std::vector<std::string_view> strings = value.strings();
-    for (std::uint64_t i = 0; i < shown; ++i) items.push_back(std::string(strings[i]));
+    for (std::string_view s : value.strings(shown)) items.push_back(std::string(s));
   } else {
     for (std::uint64_t i = 0; i < shown; ++i) items.push_back(json_of_element(value, i));
   }
@@ -136,8 +135,7 @@ std::string text_of_value(const Value& value, const InspectOptions& options) {
   std::string text = "[";
   const std::uint64_t shown = shown_items(value, options);
   if (value.element() == ValueType::kString) {
-    const std::vector<std::string_view> strings = value.strings();
-    for (std::uint64_t i = 0; i < shown; ++i) text += cat(i == 0 ? "" : ", ", quote(strings[i], 40));
+    for (std::string_view s : value.strings(shown)) text += cat(text.size() == 1 ? "" : ", ", quote(s, 40));
   } else {
     for (std::uint64_t i = 0; i < shown; ++i) text += cat(i == 0 ? "" : ", ", value.element_text(i));
   }

@@ -20,8 +20,8 @@ constexpr std::uint64_t kHeaderBytes = 24;  // magic, version, two counts
 // The least that an item can take; a count is believed only as far as the file could hold it.
 constexpr std::uint64_t kMinKeyBytes = 8 + 1 + 4 + 1;         // key length, key, type, value
 constexpr std::uint64_t kMinTensorBytes = 8 + 1 + 4 + 4 + 8;  // name length, name, n_dims, type, offset
-// Twenty times what any published file has; bounds the memory that a large hostile file can make us spend.
-constexpr std::uint64_t kMaxItems = 1 << 20;
+// Several times what any published file has; bounds the memory that a large hostile file can make us spend.
+constexpr std::uint64_t kMaxItems = 1 << 17;
 constexpr std::uint64_t kMaxKeyLength = 65535;  // by the format's description, as is the next
 constexpr std::uint64_t kMaxTensorNameLength = 64;
 constexpr std::uint64_t kMaxAlignment = 1 << 20;

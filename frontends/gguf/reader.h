@@ -62,8 +62,8 @@ class Value {
   std::optional<bool> as_bool(std::uint64_t i = 0) const;           // bool, and integers 0 and 1
   std::optional<std::string_view> as_string() const;                // a scalar string
 
-  // All elements of an array of strings (or the one string), by one walk. GC_CHECKs the element type.
-  std::vector<std::string_view> strings() const;
+  // The first `limit` elements of an array of strings (or the one string), by one walk. GC_CHECKs the element type.
+  std::vector<std::string_view> strings(std::uint64_t limit = UINT64_MAX) const;
   // The raw little-endian elements: count() x size for numbers, (u64 length, bytes)... for strings.
   std::span<const std::uint8_t> data() const { return data_; }
 

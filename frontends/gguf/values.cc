@@ -1,4 +1,5 @@
 // Metadata values and their typed access.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -127,9 +128,9 @@ std::optional<std::string_view> Value::as_string() const {
   return next_string(data_, &position);
 }
 
-std::vector<std::string_view> Value::strings() const {
+std::vector<std::string_view> Value::strings(std::uint64_t limit) const {
   GC_CHECK(element_ == ValueType::kString);
-  std::vector<std::string_view> strings(count_);
+  std::vector<std::string_view> strings(std::min(count_, limit));
   std::uint64_t position = 0;
   for (std::string_view& s : strings) s = next_string(data_, &position);
   return strings;

@@ -14,6 +14,7 @@ using text::Vocab;
 
 // Sixty times the largest published vocabulary; ids stay far from the ends of int32.
 constexpr std::size_t kMaxTokens = 1 << 24;
+constexpr std::size_t kMaxTemplates = 1024;
 
 bool needs_tokens(std::string_view model) {
   return !model.empty() && model != "none" && model != "no_vocab" && model != "test";
@@ -38,32 +39,41 @@ class Reader {
   }
 
  private:
+  // Elements of the array under `key`, asked before any of them is copied.
+  std::uint64_t count(std::string_view key) {
+    const Value* value = file_.find(key);
+    return value != nullptr ? value->count() : 0;
+  }
+
+  void require_at_most(std::string_view key, std::uint64_t most) {
+    if (count(key) > most) file_.fail_key(key, cat("has ", count(key), " values; expected at most ", most));
+  }
+
+  void require_one_per_token(std::string_view key) {
+    if (count(key) == vocab_.tokens.size()) return;
+    file_.fail_key(
+        key, cat("has ", count(key), " values; expected ", vocab_.tokens.size(), ", one for each token"));
+  }
+
   void read_tokens() {
+    require_at_most(keys::kTokens, kMaxTokens);
     vocab_.tokens = file_.find_strings(keys::kTokens);
     if (vocab_.tokens.empty() && needs_tokens(vocab_.model)) {
       file_.fail_key(keys::kTokens, cat(file_.has(keys::kTokens) ? "is empty" : "is missing",
                                         "; the tokenizer ", quote(vocab_.model), " needs it"));
     }
-    if (vocab_.tokens.size() > kMaxTokens) {
-      file_.fail_key(keys::kTokens, cat(vocab_.tokens.size(), " tokens; expected at most ", kMaxTokens));
-    }
-  }
-
-  void require_one_per_token(std::string_view key, std::size_t count) {
-    if (count == vocab_.tokens.size()) return;
-    file_.fail_key(key,
-                   cat("has ", count, " values; expected ", vocab_.tokens.size(), ", one for each token"));
   }
 
   void read_scores() {
+    if (!file_.has(keys::kScores)) return;
+    require_one_per_token(keys::kScores);
     vocab_.scores = file_.find_f32_array(keys::kScores);
-    if (file_.has(keys::kScores)) require_one_per_token(keys::kScores, vocab_.scores.size());
   }
 
   void read_types() {
-    const std::vector<std::int32_t> types = file_.find_i32_array(keys::kTokenTypes);
     if (!file_.has(keys::kTokenTypes)) return;
-    require_one_per_token(keys::kTokenTypes, types.size());
+    require_one_per_token(keys::kTokenTypes);
+    const std::vector<std::int32_t> types = file_.find_i32_array(keys::kTokenTypes);
     vocab_.types.resize(types.size());
     for (std::size_t id = 0; id < types.size(); ++id) {
       if (types[id] < 0 || types[id] > 6) {
@@ -88,6 +98,7 @@ class Reader {
   }
 
   void read_merges() {
+    require_at_most(keys::kMerges, kMaxTokens);
     vocab_.merges = file_.find_strings(keys::kMerges);
     for (std::size_t i = 0; i < vocab_.merges.size(); ++i) {
       // The left part may begin with a space of its own.
@@ -134,6 +145,7 @@ class Reader {
     vocab_.fim_pad = read_id(keys::kFimPad);
     vocab_.fim_rep = read_id(keys::kFimRepository);
     vocab_.fim_sep = read_id(keys::kFimSeparator);
+    require_at_most(keys::kSuppress, kMaxTokens);
     for (std::int32_t id : file_.find_i32_array(keys::kSuppress)) {
       if (id >= 0 && id < vocab_.n_vocab()) vocab_.suppress.push_back(id);
     }
@@ -162,6 +174,7 @@ class Reader {
 
   void read_templates() {
     vocab_.chat_template = file_.get_string(keys::kChatTemplate, "");
+    require_at_most(keys::kChatTemplates, kMaxTemplates);
     for (std::string_view name : file_.find_strings(keys::kChatTemplates)) {
       const std::string key = cat(keys::kChatTemplate, ".", name);
       if (const std::optional<std::string_view> text = file_.find_string(key)) {
