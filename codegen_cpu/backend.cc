@@ -51,24 +51,42 @@ std::string can_glu(const Graph& graph, const Op& op) {
 
 AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   AttnSpec s;
-  s.heads = op.i64(AttrName::heads);
-  s.kv_heads = op.i64(AttrName::kv_heads);
-  s.k_dim = op.i64(AttrName::head_dim);
-  s.v_dim = op.i64(AttrName::v_dim);
+  if (op.kind == OpKind::attn_block) {
+    s.heads = op.i64(AttrName::heads);
+    s.kv_heads = op.i64(AttrName::kv_heads);
+    s.k_dim = op.i64(AttrName::head_dim);
+    s.v_dim = op.i64(AttrName::v_dim);
+  } else {  // [T, heads, dim] each
+    auto dim = [&](int input, int i) { return graph.value(op.inputs[input]).type.dims[i].size; };
+    s.heads = dim(0, 1);
+    s.kv_heads = dim(1, 1);
+    s.k_dim = dim(1, 2);
+    s.v_dim = dim(2, 2);
+  }
   s.window = op.i64(AttrName::window);
   s.scale = static_cast<float>(op.f32(AttrName::scale));
   s.cap = static_cast<float>(op.f32_or(AttrName::cap, 0));
-  s.q_norm = op.one("q_norm").has_value();
-  s.k_norm = op.one("k_norm").has_value();
   s.sinks = op.one("sinks").has_value();
-  s.eps = static_cast<float>(op.f32_or(AttrName::eps, 0));
-  if (const auto fine = op.one("rope_fine"))
-    s.rope = {op.i64(AttrName::rope_dims), op.i64(AttrName::rope_neox) != 0,
-              graph.weight(fine->weight).shape[0]};
+  if (op.kind == OpKind::attn_block) {
+    s.q_norm = op.one("q_norm").has_value();
+    s.k_norm = op.one("k_norm").has_value();
+    s.eps = static_cast<float>(op.f32_or(AttrName::eps, 0));
+    if (const auto fine = op.one("rope_fine"))
+      s.rope = {op.i64(AttrName::rope_dims), op.i64(AttrName::rope_neox) != 0,
+                graph.weight(fine->weight).shape[0]};
+    s.out = op.out();
+  }
   s.kv_type = kv_type;
   s.ring = graph.state(op.state).kind == ir::State::Kind::KvRing;
-  s.out = op.out();
   return s;
+}
+
+RopeKernelSpec rope_kernel_spec(const Graph& graph, const Op& op) {
+  const auto& dims = graph.value(op.inputs[0]).type.dims;  // [T, heads, dim]
+  return {dims[1].size,
+          dims[2].size,
+          {op.i64(AttrName::rope_dims), op.i64(AttrName::rope_neox) != 0,
+           graph.weight(op.one("rope_fine")->weight).shape[0]}};
 }
 
 std::string CpuBackend::can(const Graph& graph, const Op& op) const {
@@ -83,14 +101,13 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
       return cat("tensors of type ", gc::name(w.format), " ('", w.name, "') have no kernels yet");
     }
     case OpKind::attn_block:
-      return attn_unsupported(attn_spec(graph, op, GC_KV_F16));
     case OpKind::attention:
+      return attn_unsupported(attn_spec(graph, op, GC_KV_F16));
     case OpKind::rope:
-      return "has code only inside attn_block, which pass fuse_attention makes";
-    case OpKind::concat:
-      return "has no kernel yet";
+      return op.one("rope_fine") ? "" : "has no tables; pass fold_constants makes them";
     case OpKind::rms_norm:
     case OpKind::layer_norm:
+    case OpKind::concat:
     case OpKind::slice:
     case OpKind::heads:
     case OpKind::merge_heads:
@@ -128,7 +145,7 @@ int64_t CpuBackend::panel_bytes(Format format, int64_t columns) const {
 
 int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   if (op.kind == OpKind::matmul_glu) return 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS;
-  if (op.kind != OpKind::attn_block) return 0;
+  if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
   int64_t bytes = 0;
   for (int kv_type : {GC_KV_F32, GC_KV_F16})
     bytes = std::max(bytes, attn_scratch_bytes(attn_spec(graph, op, kv_type)));

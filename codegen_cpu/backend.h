@@ -23,8 +23,9 @@ class CpuBackend : public Backend {
   const Isa& isa_;
 };
 
-// The kernels' description of an attn_block.
+// The kernels' description of an attn_block or attention, and of a rope.
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
+RopeKernelSpec rope_kernel_spec(const ir::Graph& graph, const ir::Op& op);
 
 // Columns of gate and up that a worker computes before it joins them, for few rows and for many: the products must be
 // long enough to stream, the scratch small enough for the cache.

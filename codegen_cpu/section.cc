@@ -12,6 +12,7 @@
 #include "codegen_cpu/kernels/glu/glu.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/norm/norm.h"
+#include "codegen_cpu/kernels/rope/rope.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
 
@@ -136,6 +137,12 @@ class SectionEmitter {
   Value* row_hi(const Step& s) { return frame_.i64(s.outputs ? Slot::output_hi : Slot::row_hi); }
   Value* row_count(const Step& s) { return frame_.i64(s.outputs ? Slot::n_outputs : Slot::n_rows); }
 
+  // The row table from row lo on.
+  Value* step_rows(Value* lo) {
+    Value* rows = e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, rows));
+    return e_.at(rows, b_.CreateMul(lo, e_.i64(sizeof(gc_row))));
+  }
+
   // ---- Steps ----
 
   void emit(const Step& step, const Op& op) {
@@ -160,17 +167,16 @@ class SectionEmitter {
       case OpKind::quantize:
       case OpKind::glu:
       case OpKind::residual_norm:
+      case OpKind::rope:
+      case OpKind::concat:
         return emit_row_wise(step, op);
       case OpKind::slice:
       case OpKind::heads:
       case OpKind::merge_heads:
         return;
-      case OpKind::rope:
-      case OpKind::concat:
       case OpKind::attention:
-        break;
+        return emit_attention(op);
     }
-    throw_internal("no code for ", ir::info(op.kind).name, ": the backend should have refused it");
   }
 
   // Ops over this worker's rows [lo, hi).
@@ -193,9 +199,7 @@ class SectionEmitter {
         const ir::WeightUse table = *op.one("table");
         const EmbedSpec spec{plan_.graph.weight(table.weight).format, cols,
                              static_cast<float>(op.f32_or(AttrName::scale, 1))};
-        Value* rows = e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, rows));
-        rows = e_.at(rows, b_.CreateMul(lo, e_.i64(sizeof(gc_row))));
-        b_.CreateCall(embed(e_, spec), {rows, weight(table), y.base, y.stride, n});
+        b_.CreateCall(embed(e_, spec), {step_rows(lo), weight(table), y.base, y.stride, n});
         return;
       }
       case OpKind::rms_norm:
@@ -215,6 +219,23 @@ class SectionEmitter {
         b_.CreateCall(residual_norm(e_, spec),
                       {x0.base, x0.stride, x1.base, x1.stride, weight_or_null(op, "post"),
                        weight_or_null(op, "pre"), y.base, y.stride, y1.base, y1.stride, n});
+        return;
+      }
+      case OpKind::rope: {
+        const Rows x0 = x(0);
+        b_.CreateCall(rope(e_, rope_kernel_spec(plan_.graph, op)),
+                      {step_rows(lo), x0.base, x0.stride, weight_or_null(op, "rope_fine"),
+                       weight_or_null(op, "rope_coarse"), y.base, y.stride, n});
+        return;
+      }
+      case OpKind::concat: {
+        Value* to = y.base;
+        for (int i = 0; i < 2; ++i) {
+          const Rows from = x(i);
+          const int64_t part = columns(op.inputs[i]);
+          b_.CreateCall(scale(e_, 1, part), {from.base, from.stride, to, y.stride, n});
+          to = e_.at(to, 4 * part);
+        }
         return;
       }
       case OpKind::select: {
@@ -390,31 +411,62 @@ class SectionEmitter {
 
   // ---- Attention ----
 
-  void emit_attn_block(const Op& op) {
+  // What all attention kernels are given first, and this worker's units of rows x kv heads.
+  struct AttnCall {
+    AttnSpec spec;
+    llvm::SmallVector<Value*, 4> head;  // step, group, block_bytes, state_offset
+    Value *lo, *hi;
+  };
+  AttnCall attn_call(const Op& op) {
     const plan::StatePlan& at = plan_.states[op.state.index];
-    const AttnSpec spec = attn_spec(plan_.graph, op, kv_type_);
-    Value* step = frame_.ptr(Slot::step);
-    Value* group = e_.i64(at.group);
-    Value* block_bytes = e_.i64(plan_.groups[at.group].block_bytes[kv_type_]);
-    Value* state_offset = constant(at.offset[kv_type_]);
-    const Rows qkv = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
-    Value* fine = weight_or_null(op, "rope_fine");
-    Value* coarse = weight_or_null(op, "rope_coarse");
-    Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(spec.kv_heads));
+    AttnCall c;
+    c.spec = attn_spec(plan_.graph, op, kv_type_);
+    c.head = {frame_.ptr(Slot::step), e_.i64(at.group), e_.i64(plan_.groups[at.group].block_bytes[kv_type_]),
+              constant(at.offset[kv_type_])};
+    Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.kv_heads));
     auto bound = [&](Value* j) {
       return b_.CreateCall(share_units(e_), {units, j, frame_.i64(Slot::workers)});
     };
-    Value* lo = bound(frame_.i64(Slot::worker));
-    Value* hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
-    b_.CreateCall(attn_append(e_, spec), {step, group, block_bytes, state_offset, qkv.base, qkv.stride,
-                                          weight_or_null(op, "k_norm"), fine, coarse, lo, hi});
-    // A row's keys are needed by rows of its own sequence: when each has one row, by the worker that appended them.
-    Value* flags = e_.member_i32(step, offsetof(gc_step, flags));
-    Value* alone = b_.CreateICmpNE(b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH)), e_.i32(0));
-    e_.if_then(b_.CreateNot(alone), [&] { frame_.meet(); });
-    b_.CreateCall(attn(e_, spec), {step, group, block_bytes, state_offset, qkv.base, qkv.stride,
-                                   weight_or_null(op, "q_norm"), fine, coarse, weight_or_null(op, "sinks"),
-                                   y.base, y.stride, lo, hi, frame_.ptr(Slot::scratch)});
+    c.lo = bound(frame_.i64(Slot::worker));
+    c.hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
+    return c;
+  }
+  void call(llvm::Function* f, llvm::SmallVector<Value*, 4> head, std::initializer_list<Value*> rest) {
+    head.append(rest);
+    b_.CreateCall(f, head);
+  }
+
+  // A row's keys are needed by rows of its own sequence: when each has one row, by the worker that appended them.
+  void meet_after_append() {
+    Value* flags = e_.member_i32(frame_.ptr(Slot::step), offsetof(gc_step, flags));
+    Value* alone = b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH));
+    e_.if_then(b_.CreateICmpEQ(alone, e_.i32(0)), [&] { frame_.meet(); });
+  }
+
+  void emit_attn_block(const Op& op) {
+    const AttnCall c = attn_call(op);
+    const Rows qkv = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    Value* fine = weight_or_null(op, "rope_fine");
+    Value* coarse = weight_or_null(op, "rope_coarse");
+    call(attn_append(e_, c.spec), c.head,
+         {qkv.base, qkv.stride, weight_or_null(op, "k_norm"), fine, coarse, c.lo, c.hi});
+    meet_after_append();
+    call(attn(e_, c.spec), c.head,
+         {qkv.base, qkv.stride, weight_or_null(op, "q_norm"), fine, coarse, weight_or_null(op, "sinks"),
+          y.base, y.stride, c.lo, c.hi, frame_.ptr(Slot::scratch)});
+  }
+
+  // q, k and v apart, already normed and turned.
+  void emit_attention(const Op& op) {
+    const AttnCall c = attn_call(op);
+    const Rows q = rows_of(op.inputs[0]), k = rows_of(op.inputs[1]), v = rows_of(op.inputs[2]),
+               y = rows_of(op.results[0]);
+    Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
+    call(kv_append(e_, c.spec), c.head, {k.base, k.stride, v.base, v.stride, none, none, none, c.lo, c.hi});
+    meet_after_append();
+    call(attn(e_, c.spec), c.head,
+         {q.base, q.stride, none, none, none, weight_or_null(op, "sinks"), y.base, y.stride, c.lo, c.hi,
+          frame_.ptr(Slot::scratch)});
   }
 
   Emitter& e_;

@@ -11,6 +11,7 @@
 #include "codegen_cpu/backend.h"
 #include "codegen_cpu/emit.h"
 #include "codegen_cpu/jit.h"
+#include "compiler/base/strings.h"
 #include "compiler/ir/interpret.h"
 #include "compiler/passes/pass.h"
 #include "compiler/plan/plan.h"
@@ -63,14 +64,11 @@ class MemorySink : public link::WeightSink {
 // A model as a file, its graph after all passes, and its weights packed.
 class TinyProgramModel {
  public:
-  explicit TinyProgramModel(const Case& c) : file_(write(c)) {
-    gguf::LoadedModel model = gguf::load_model(file_);
-    plain_ = model.graph;
-    graph_ = passes::run_passes(std::move(model.graph));
-    n_vocab_ = model.info.n_vocab;
-  }
+  explicit TinyProgramModel(const Case& c) : TinyProgramModel(write(c), {}) {}
 
   const ir::Graph& graph() const { return graph_; }
+  // The same model with a pass switched off.
+  TinyProgramModel without(const char* pass) const { return TinyProgramModel(file_.path(), {pass}); }
   int64_t n_vocab() const { return n_vocab_; }
   const gguf::File& file() const { return file_; }
 
@@ -84,10 +82,20 @@ class TinyProgramModel {
   }
 
  private:
-  static gguf::File write(const Case& c) {
+  TinyProgramModel(const std::string& path, std::vector<std::string> disabled)
+      : file_(gguf::File::open(path)) {
+    gguf::LoadedModel model = gguf::load_model(file_);
+    plain_ = model.graph;
+    passes::PassOptions options;
+    options.disabled = std::move(disabled);
+    graph_ = passes::run_passes(std::move(model.graph), options);
+    n_vocab_ = model.info.n_vocab;
+  }
+
+  static std::string write(const Case& c) {
     const std::string path = ::testing::TempDir() + "program_" + c.name + ".gguf";
     tiny_model(c.model).write(path);
-    return gguf::File::open(path);
+    return path;
   }
 
   gguf::File file_;
@@ -271,6 +279,23 @@ TEST_P(Programs, SequencesOfAStepDontTouchEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Programs, ::testing::ValuesIn(testing::tiny_cases()),
                          [](const auto& test) { return test.param.name; });
+
+// Every op has code, not only those that the passes leave: with each pass switched off a program still compiles, and
+// means the same (quantize_activations apart, which block formats need).
+TEST(Program, AnyPassMayBeOff) {
+  for (const char* architecture : {"llama", "gemma3"}) {
+    const TinyProgramModel model({cat("passes_", architecture), {.architecture = architecture}});
+    const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
+    const std::vector<float> expected = model.expected(ids);
+    for (const passes::PassInfo& pass : passes::all_passes()) {
+      if (pass.name == std::string("fold_constants")) continue;  // RoPE has code by its tables alone
+      SCOPED_TRACE(cat(architecture, " without ", pass.name));
+      const TinyProgramModel other = model.without(pass.name);
+      const Program program(other, cpu::best_host_isa());
+      EXPECT_LT(nmse(expected, logits_of(program, ids, {.workers = 2, .chunk = 7})), 1e-10);
+    }
+  }
+}
 
 TEST(Program, RefusesWhatTheSeamHasRoomForOnly) {
   const TinyProgramModel model({"refuse", {.architecture = "llama"}});
