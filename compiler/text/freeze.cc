@@ -6,9 +6,11 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "compiler/base/error.h"
 #include "compiler/text/eog.h"
+#include "compiler/text/freeze_bpe.h"
 #include "runtime/text/frozen.h"
 
 namespace gc::text {
@@ -66,13 +68,15 @@ struct HashTable {
   std::vector<std::int32_t> duplicates;  // ids whose bytes a lower id has
 };
 
-HashTable build_hash(const std::vector<std::string_view>& pieces) {
+// Pieces enter in the order of `order` (all ids): of equal ones the first is found.
+HashTable build_hash(const std::vector<std::string_view>& pieces, const std::vector<std::int32_t>& order) {
   HashTable t;
   t.id_bits = static_cast<std::uint32_t>(std::bit_width(pieces.size() + 1));
   t.slots.assign(pieces.size() * 4 / 3 + 2, 0);
   auto n = static_cast<std::uint32_t>(t.slots.size());
   std::uint32_t mask = (1u << t.id_bits) - 1;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
+  for (std::int32_t id : order) {
+    auto i = static_cast<std::size_t>(id);
     std::uint64_t h = fz::hash_bytes(pieces[i].data(), pieces[i].size());
     std::uint32_t fingerprint = fz::hash_fingerprint(h, t.id_bits), at = fz::hash_slot(h, n);
     bool duplicate = false;
@@ -196,6 +200,12 @@ std::array<std::int32_t, 256> byte_tokens(const std::vector<std::string_view>& p
 
 // ---- Kinds ----
 
+std::vector<std::int32_t> ascending_ids(std::size_t n) {
+  std::vector<std::int32_t> ids(n);
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
 fz::Meta meta_of(const Resolved& r) {
   fz::Meta m{};
   m.bos = r.bos, m.eos = r.eos, m.eot = r.eot, m.eom = r.eom, m.unk = r.unk, m.sep = r.sep, m.pad = r.pad;
@@ -205,17 +215,24 @@ fz::Meta meta_of(const Resolved& r) {
   return m;
 }
 
-void warn_duplicates(const HashTable& hash, const std::vector<std::string_view>& pieces, FrozenVocab& out) {
-  if (hash.duplicates.empty()) return;
-  std::int32_t first = hash.duplicates.front();
-  out.warnings.push_back(cat("tokenizer: ", hash.duplicates.size(),
-                             " tokens repeat the text of a lower id, which text is turned into (first: ",
-                             first, " ", quote(pieces[static_cast<std::size_t>(first)]), ")"));
+// Special pieces are found in their own trie first; it is no fault if an ordinary piece reads like one.
+void warn_duplicates(const HashTable& hash, const std::vector<std::string_view>& pieces, const Resolved& r,
+                     FrozenVocab& out) {
+  std::int32_t first = -1;
+  std::size_t count = 0;
+  for (std::int32_t id : hash.duplicates) {
+    if (r.attrs[static_cast<std::size_t>(id)] & (fz::kControl | fz::kUserDefined | fz::kUnknown)) continue;
+    if (count++ == 0) first = id;
+  }
+  if (!count) return;
+  out.warnings.push_back(cat("tokenizer: ", count,
+                             " tokens repeat the text of a lower id, which text is turned into ",
+                             "(first: ", first, " ", quote(pieces[static_cast<std::size_t>(first)]), ")"));
 }
 
 // What every kind stores about its pieces.
-void add_pieces(const std::vector<std::string_view>& pieces, const Resolved& r, fz::Meta& meta,
-                BlobWriter& blob, FrozenVocab& out) {
+void add_pieces(const std::vector<std::string_view>& pieces, const std::vector<std::int32_t>& order,
+                const Resolved& r, fz::Meta& meta, BlobWriter& blob, FrozenVocab& out) {
   std::vector<char> text;
   std::vector<std::uint32_t> offsets{0};
   offsets.reserve(pieces.size() + 1);
@@ -229,10 +246,10 @@ void add_pieces(const std::vector<std::string_view>& pieces, const Resolved& r, 
     offsets.push_back(static_cast<std::uint32_t>(text.size()));
     meta.max_piece_bytes = std::max(meta.max_piece_bytes, static_cast<std::uint32_t>(p.size()));
   }
-  HashTable hash = build_hash(pieces);
+  HashTable hash = build_hash(pieces, order);
   meta.id_bits = hash.id_bits;
   meta.n_distinct = hash.n_distinct;
-  warn_duplicates(hash, pieces, out);
+  warn_duplicates(hash, pieces, r, out);
   SpecialTrie special = build_special(pieces, r.attrs);
   meta.max_special_bytes = special.max_bytes;
   blob.add(fz::kText, text);
@@ -278,12 +295,38 @@ void freeze_spm(const Vocab& v, const FreezeOptions& options, FrozenVocab& out) 
   std::vector<float> scores = v.scores;
   scores.resize(v.tokens.size(), 0.0f);
   BlobWriter blob;
-  add_pieces(v.tokens, r, meta, blob, out);
+  add_pieces(v.tokens, ascending_ids(v.tokens.size()), r, meta, blob, out);
   blob.add(fz::kScores, scores);
   blob.add(fz::kPairs, build_pairs(v.tokens));
   blob.add(fz::kBytes, bytes.data(), sizeof bytes);
   blob.add(fz::kMeta, &meta, sizeof meta);
   out.blob = blob.finish(fz::Kind::kSpm, static_cast<std::uint32_t>(v.tokens.size()));
+  out.has_tokenizer = true;
+}
+
+void freeze_bpe(const Vocab& v, const FreezeOptions& options, FrozenVocab& out) {
+  Pretokenizer pre = find_pretokenizer(v.pre);
+  Resolved r = resolve_special(v, options.general_name);
+  BpeParts parts = build_bpe(v, r.attrs);
+  int missing = 0;
+  for (std::size_t b = 0; b < 256; ++b) {
+    bool in_utf8 = b < 0xC0 || (b >= 0xC2 && b < 0xF5);
+    missing += in_utf8 && parts.byte_ids[b] < 0;
+  }
+  if (missing)
+    out.warnings.push_back(
+        cat("tokenizer: ", missing, " bytes of UTF-8 have no token; rare characters lose them"));
+  fz::Meta meta = meta_of(r);
+  meta.newline = parts.byte_ids['\n'];
+  meta.word_shape = pre.shape, meta.word_max_digits = pre.max_digits, meta.word_marks_join = pre.marks_join;
+  std::uint32_t defaults = (pre.add_bos ? fz::kAddBos : 0u) | (pre.ignore_merges ? fz::kIgnoreMerges : 0u);
+  meta.flags = flags_of(v, defaults, r, out) & ~static_cast<std::uint32_t>(fz::kAddSpacePrefix);
+  BlobWriter blob;
+  add_pieces(parts.pieces, parts.order, r, meta, blob, out);
+  blob.add(fz::kMerges, parts.merges);
+  blob.add(fz::kBytes, parts.byte_ids.data(), sizeof parts.byte_ids);
+  blob.add(fz::kMeta, &meta, sizeof meta);
+  out.blob = blob.finish(fz::Kind::kBpe, static_cast<std::uint32_t>(v.tokens.size()));
   out.has_tokenizer = true;
 }
 
@@ -325,9 +368,14 @@ FrozenVocab freeze(const Vocab& vocab, const FreezeOptions& options) {
     freeze_spm(vocab, options, out);
     return out;
   }
-  throw_unsupported("tokenizer ", quote(model),
-                    " (tokenizer.ggml.model): only 'llama' (SentencePiece) can be built in; ",
-                    "with --no-tokenizer the program runs by token ids");
+  if (model == "gpt2") {
+    freeze_bpe(vocab, options, out);
+    return out;
+  }
+  throw_unsupported(
+      "tokenizer ", quote(model),
+      " (tokenizer.ggml.model): only 'llama' (SentencePiece) and 'gpt2' (BPE) can be built in; ",
+      "with --no-tokenizer the program runs by token ids");
 }
 
 }  // namespace gc::text

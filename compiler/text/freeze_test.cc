@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compiler/base/error.h"
+#include "compiler/text/byte_spelling.h"
 #include "compiler/text/test_vocab.h"
 #include "gtest/gtest.h"
 #include "runtime/text/tokenizer.h"
@@ -148,6 +149,38 @@ TEST(Freeze, RefusesByName) {
   Vocab empty;
   empty.model = "llama";
   EXPECT_NE(error_of(empty).find("tokenizer.ggml.tokens"), std::string::npos);
+}
+
+TEST(Freeze, BpeIsStoredAsBytes) {
+  EXPECT_EQ(unspell_bytes("\u0120a"), " a");
+  EXPECT_EQ(unspell_bytes("\u010A"), "\n");
+  EXPECT_EQ(unspell_bytes("\u00e9"), "\xE9");
+  EXPECT_EQ(unspell_bytes("\u0143"), "\xAD");
+  EXPECT_FALSE(unspell_bytes(" "));
+  EXPECT_FALSE(unspell_bytes("\u0144"));
+  EXPECT_FALSE(unspell_bytes("\xC3"));
+  Vocab v;
+  v.model = "gpt2", v.pre = "smollm";
+  v.tokens = {"<|x|>", "a", "\u0120", "\u0120a"};
+  v.types = {TokenType::kControl, TokenType::kNormal, TokenType::kNormal, TokenType::kNormal};
+  v.merges = {"\u0120 a", "q r"};
+  FrozenVocab f = freeze(v, {});
+  fz::View view = open(f);
+  EXPECT_EQ(view.deep_check(), gcrt::kOk);
+  EXPECT_EQ(view.find(" a"), 3);
+  EXPECT_EQ(view.byte_token(' '), 2);
+  EXPECT_EQ(view.byte_token('q'), -1);
+  ASSERT_TRUE(view.find_merge(2, 1));
+  EXPECT_EQ(view.find_merge(2, 1)->result, 3);
+  EXPECT_FALSE(view.find_merge(1, 2));
+  EXPECT_FALSE(view.has(fz::kAddBos));
+  v.merges = {"broken"};
+  EXPECT_NE(error_of(v).find("tokenizer.ggml.merges[0]"), std::string::npos);
+  v.merges.clear();
+  EXPECT_NE(error_of(v).find("tokenizer.ggml.merges"), std::string::npos);
+  v.merges = {"\u0120 a"};
+  v.pre = "nosuch";
+  EXPECT_NE(error_of(v).find("'nosuch'"), std::string::npos);
 }
 
 TEST(Freeze, DamageNeverReadsOutside) {

@@ -69,7 +69,7 @@ Status View::open(Span<const uint8_t> data) {
       !v.take(kScores, n, &v.scores_) || !v.take(kAttrs, n, &v.attrs_) ||
       !v.take(kHash, UINT64_MAX, &v.slots_) || !v.take(kPairs, UINT64_MAX, &v.pairs_) ||
       !v.take(kBytes, 256, &v.bytes_) || !v.take(kSpecial, UINT64_MAX, &v.special_) ||
-      !v.take(kEog, UINT64_MAX, &v.eog_))
+      !v.take(kEog, UINT64_MAX, &v.eog_) || !v.take(kMerges, UINT64_MAX, &v.merges_))
     return kErrImage;
   if (!v.offsets_.empty() && v.offsets_.size() != n + 1) return kErrImage;
   v.n_pieces_ = v.offsets_.empty() ? 0 : h->n_vocab;
@@ -85,6 +85,8 @@ Status View::open(Span<const uint8_t> data) {
   if (h->kind != Kind::kNone && (meta.empty() || v.offsets_.empty() || v.attrs_.empty() || v.slots_.empty()))
     return kErrImage;
   if (h->kind == Kind::kSpm && (v.scores_.empty() || v.bytes_.empty())) return kErrImage;
+  if (h->kind == Kind::kBpe && (v.bytes_.empty() || v.merges_.empty() || v.merges_.size() > UINT32_MAX))
+    return kErrImage;
   *this = v;
   return kOk;
 }
@@ -118,6 +120,18 @@ int32_t View::find(Str s) const {
     if (++at == n) at = 0;
   }
   return -1;
+}
+
+const Merge* View::find_merge(int32_t left, int32_t right) const {
+  if (left < 0 || right < 0 || merges_.empty()) return nullptr;
+  uint32_t n = static_cast<uint32_t>(merges_.size()), at = merge_slot(left, right, n);
+  for (uint32_t tries = 0; tries < n; ++tries) {
+    const Merge& m = merges_[at];
+    if (m.left == left && m.right == right) return &m;
+    if (m.left < 0) return nullptr;
+    if (++at == n) at = 0;
+  }
+  return nullptr;
 }
 
 uint32_t View::special_child(uint32_t node, uint8_t byte) const {
@@ -160,11 +174,11 @@ Status View::deep_check() const {
     if (t.first_child + uint64_t{t.n_children} > special_.size() || !id_or_none(t.any_id) ||
         !id_or_none(t.user_id))
       return kErrImage;
-  // Every piece is found: by its own id, or by a lower one with the same bytes.
+  // Every piece is found, if by another id with the same bytes.
   if (!slots_.empty())
     for (int32_t i = 0; i < static_cast<int32_t>(n_pieces_); ++i) {
-      int32_t id = find(piece(i));
-      if (id < 0 || id > i) return kErrImage;
+      Str bytes = piece(i);
+      if (find(bytes) < 0) return kErrImage;
     }
   return kOk;
 }

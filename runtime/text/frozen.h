@@ -17,6 +17,7 @@
 //   BYTE  i32[256]              byte -> id of its fallback token, -1 where the vocabulary has none
 //   SPEC  TrieNode[]            trie of the pieces that are matched in raw text before anything else
 //   EOGT  i32[]                 ids that end a generation, ascending
+//   MERG  Merge[n_slots]        BPE: (left id, right id) -> rank and result, open addressing at a load of 1/2
 //
 // HASH: open addressing with linear probing at a load of 3/4. A slot is 0 (empty) or
 // (fingerprint << id_bits) | (id + 1); with 19 bits of id the fingerprint has 13, so a miss, the common case while
@@ -70,6 +71,7 @@ constexpr uint32_t kPairs = tag("PAIR");
 constexpr uint32_t kBytes = tag("BYTE");
 constexpr uint32_t kSpecial = tag("SPEC");
 constexpr uint32_t kEog = tag("EOGT");
+constexpr uint32_t kMerges = tag("MERG");
 
 struct Header {
   uint32_t magic;
@@ -111,6 +113,7 @@ enum Flag : uint32_t {
   kEscapeSpaces = 16,  // pieces hold U+2581 for a space
   kCleanSpaces = 32,   // decoding removes spaces before punctuation
   kRemoveExtraSpaces = 64,
+  kIgnoreMerges = 128,  // BPE: a word that is a piece is taken whole
 };
 
 struct Meta {
@@ -122,7 +125,9 @@ struct Meta {
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask, newline;
   int32_t fim_pre, fim_suf, fim_mid, fim_pad, fim_rep, fim_sep;
   uint32_t n_distinct;  // pieces with different bytes
-  uint32_t reserved[11];
+  // How BPE cuts words (words.h).
+  uint32_t word_shape, word_max_digits, word_marks_join;
+  uint32_t reserved[8];
 };
 static_assert(sizeof(Meta) == 128);
 
@@ -136,6 +141,14 @@ struct TrieNode {
   int32_t user_id;  // the same among those that are neither control nor unknown: matched in any text
 };
 static_assert(sizeof(TrieNode) == 16);
+
+// MERG: a slot with left = -1 is empty. Ids of n_vocab and more stand for texts that are no pieces.
+struct Merge {
+  int32_t left, right;
+  uint32_t rank;  // lower goes first
+  int32_t result;
+};
+static_assert(sizeof(Merge) == 16);
 
 // ---- What the writer and the reader compute alike ----
 
@@ -164,6 +177,13 @@ inline uint32_t hash_slot(uint64_t h, uint32_t n_slots) {
 }
 inline uint32_t hash_fingerprint(uint64_t h, uint32_t id_bits) {
   return static_cast<uint32_t>(h & ((uint64_t{1} << (32 - id_bits)) - 1));
+}
+
+inline uint32_t merge_slot(int32_t left, int32_t right, uint32_t n_slots) {
+  uint64_t h = static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+  h = (h ^ h >> 29) * 0x9FB21C651E98DF25u;
+  h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
+  return static_cast<uint32_t>(((h >> 32) * n_slots) >> 32);
 }
 
 // Bytes of the character at p[0, n), n > 0: what its lead byte says when that many continuation bytes follow, else 1.
@@ -223,6 +243,8 @@ class View {
   int32_t byte_token(uint8_t b) const { return bytes_.empty() ? -1 : bytes_[b]; }
   // The piece with exactly these bytes, lowest id; -1 when there is none.
   int32_t find(Str s) const;
+  // The merge of two symbols, null when they have none.
+  const Merge* find_merge(int32_t left, int32_t right) const;
   // May some piece hold these characters side by side?
   bool may_join(uint32_t left, uint32_t right) const {
     if (!pair_bits_) return true;
@@ -257,6 +279,7 @@ class View {
   Span<const int32_t> bytes_;
   Span<const TrieNode> special_;
   Span<const int32_t> eog_;
+  Span<const Merge> merges_;
 };
 
 }  // namespace frozen

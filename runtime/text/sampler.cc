@@ -263,7 +263,9 @@ Status Sampler::apply(const SamplerStage& stage) {
       if (stage.min_p.p <= 0.0f) return kOk;
       size_t best = candidates_.best();
       if (best == candidates_.size()) return kErrNan;
-      float threshold = candidates_.logit(best) + static_cast<float>(log(min_of(stage.min_p.p, 1.0f)));
+      // In double: log of a float in float differs between libraries' builds in its last bit.
+      double below = log(static_cast<double>(min_of(stage.min_p.p, 1.0f)));
+      float threshold = static_cast<float>(static_cast<double>(candidates_.logit(best)) + below);
       return candidates_.keep_from(threshold, stage.min_p.min_keep);
     }
     case SamplerKind::kTemperature: {

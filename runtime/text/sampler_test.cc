@@ -255,8 +255,8 @@ TEST(Sampler, TheSameSeedTheSameTokens) {
   std::vector<float> l = random_logits(2000, 9, 1);
   auto run = [&l](std::uint64_t seed) {
     Kit k(2000, off(), seed);
-    std::vector<int> ids;
-    for (int i = 0; i < 50; ++i) ids.push_back(k.pick(l));
+    std::vector<int> ids(50);
+    for (int& id : ids) id = k.pick(l);
     return ids;
   };
   EXPECT_EQ(run(42), run(42));
@@ -320,8 +320,8 @@ TEST(Sampler, ListsFromAHeadChooseTheSame) {
             [&l](int a, int b) { return l[static_cast<std::size_t>(a)] > l[static_cast<std::size_t>(b)]; });
   order.resize(40);
   std::shuffle(order.begin(), order.end(), std::mt19937(1));
-  std::vector<float> top;
-  for (int id : order) top.push_back(l[static_cast<std::size_t>(id)]);
+  std::vector<float> top(order.size());
+  for (std::size_t i = 0; i < top.size(); ++i) top[i] = l[static_cast<std::size_t>(order[i])];
   Kit a(5000, o, 3), b(5000, o, 3);
   // Top-p over 40 candidates is relative to them, as after top_k in the chain.
   for (int i = 0; i < 100; ++i) {

@@ -112,6 +112,7 @@ struct Result {
 
 Result stop_at(const std::vector<std::string>& stops, const std::vector<std::string>& parts) {
   std::vector<Str> views;
+  views.reserve(stops.size());
   for (const std::string& s : stops) views.push_back({s.data(), s.size()});
   StopMatcher m;
   EXPECT_EQ(m.init({views.data(), views.size()}), kOk);
@@ -190,6 +191,7 @@ TEST(Stop, AgreesWithTheNaiveTwin) {
 TEST(Stop, AThousandStops) {
   std::mt19937 rng(4);
   std::vector<std::string> stops;
+  stops.reserve(1000);
   for (int i = 0; i < 1000; ++i) stops.push_back("stop " + std::to_string(i) + ";");
   EXPECT_EQ(stop_at(stops, cut("a stop 99 and stop 998;x", rng)), (Result{"a stop 99 and ", 998}));
 }

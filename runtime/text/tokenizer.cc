@@ -1,5 +1,6 @@
 #include "runtime/text/tokenizer.h"
 
+#include "runtime/text/bpe.h"
 #include "runtime/text/spm.h"
 
 namespace gcrt {
@@ -60,8 +61,10 @@ Status Tokenizer::encode(Str text, const EncodeOptions& options, Vec<int32_t>& o
     case Kind::kSpm:
       s = encode_spm(text, fragments, out);
       break;
-    case Kind::kNone:
     case Kind::kBpe:
+      s = encode_bpe(text, fragments, out);
+      break;
+    case Kind::kNone:
     case Kind::kWpm:
     case Kind::kUgm:
     case Kind::kRwkv:
@@ -86,6 +89,19 @@ Status Tokenizer::encode_spm(Str text, Span<const Fragment> fragments, Vec<int32
     Status s = merger.encode(text.sub(f.begin, f.end - f.begin), prefix, out);
     if (s != kOk) return s;
     after_special = false;
+  }
+  return kOk;
+}
+
+Status Tokenizer::encode_bpe(Str text, Span<const Fragment> fragments, Vec<int32_t>& out) const {
+  BpeMerger merger(view_, allocator_);
+  for (const Fragment& f : fragments) {
+    Status s = kOk;
+    if (f.id < 0)
+      s = merger.encode(text.sub(f.begin, f.end - f.begin), out);
+    else if (!out.push(f.id))
+      s = kErrMemory;
+    if (s != kOk) return s;
   }
   return kOk;
 }
