@@ -72,6 +72,7 @@ namespace {
 class GenericDot : public PairDot {
  public:
   using PairDot::PairDot;
+  int latency() const override { return 1; }
   Value* mac(Value* acc, const Values& w, const Values& x) override {
     auto& b = e_.b();
     for (int i = 0; i < 2; ++i) {

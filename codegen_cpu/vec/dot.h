@@ -2,13 +2,11 @@
 // ISAs differ.
 //
 // The unit is a step: 16 rows x 4 columns of unsigned bytes (64 bytes, byte 4 r + c) times 4 activations of 16 bits,
-// summed into 16 lanes of i32, one a row. An ISA multiplies in passes over the steps of a block:
+// summed into 16 lanes of i32, one a row. An ISA multiplies in passes over the steps of a block, each a sum of mac()s in
+// any order; the block's sum is (sum of pass 0) * 2^8 + sum of pass 1 where there are two.
 //
-//   acc = 0;  for each pass { if it isn't the first: acc <<= 8;  for each step: acc = mac(acc, weights, activation) }
-//
-//   planes  int8 dot products (vpdpbusd) in two passes: the high plane of the activations, then the low one. One chain
-//           of sums in place of two and a join costs nothing but the shift, and halves the registers. Weights are used
-//           as they are unpacked: best where they are used once.
+//   planes  int8 dot products (vpdpbusd) in two passes: the high plane of the activations, then the low one. Weights are
+//           used as they are unpacked: best where they are used once.
 //   pairs   products of 16-bit pairs in one pass (vpdpwssd, else pmaddwd and add): even and odd bytes of a step widened,
 //           times 16-bit activations. As many products as planes take, but weights can have their offset taken off, so
 //           that no shift and no correction is left in the sums: best where widening is paid once for many rows.
@@ -41,6 +39,8 @@ class Dot {
   enum class Form { Pairs, Planes };
   virtual Form form() const = 0;
   virtual int passes() const = 0;
+  // Cycles from one mac() to the next on the same sum.
+  virtual int latency() const = 0;
   // The 64-byte vectors that mac() takes for a step's weights: their number and type.
   virtual int operands() const = 0;
   virtual llvm::Type* operand_type() = 0;

@@ -7,6 +7,7 @@ namespace {
 class Avx2PairDot : public PairDot {
  public:
   using PairDot::PairDot;
+  int latency() const override { return 1; }
   Value* mac(Value* acc, const Values& w, const Values& x) override {
     for (int i = 0; i < 2; ++i) {
       Value* products = by_parts(32, {w[i], x[i]}, [&](const Values& v) {

@@ -7,6 +7,7 @@ namespace {
 class Avx512PairDot : public PairDot {
  public:
   using PairDot::PairDot;
+  int latency() const override { return 1; }
   Value* mac(Value* acc, const Values& w, const Values& x) override {
     for (int i = 0; i < 2; ++i) {
       Value* products = e_.b().CreateIntrinsic(llvm::Intrinsic::x86_avx512_pmaddw_d_512, {w[i], x[i]});

@@ -9,6 +9,7 @@ namespace {
 class VnniPlaneDot : public Dot {
  public:
   using Dot::Dot;
+  int latency() const override { return 5; }
   Form form() const override { return Form::Planes; }
   int passes() const override { return 2; }
   int operands() const override { return 1; }
@@ -40,6 +41,7 @@ class VnniPlaneDot : public Dot {
 class VnniPairDot : public PairDot {
  public:
   using PairDot::PairDot;
+  int latency() const override { return 5; }
   Value* mac(Value* acc, const Values& w, const Values& x) override {
     const int bytes = e_.isa().vector_bytes;
     const auto id =

@@ -50,10 +50,26 @@ struct Scratch {
   }
 };
 
-// sum * 2^8 between passes.
-Value* next_pass(Emitter& e, Value* acc, int pass) {
-  return pass == 0 ? acc : e.b().CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8));
-}
+// Sums of products that may run as several chains, so that the latency of adding to one is hidden.
+class Chains {
+ public:
+  Chains(Emitter& e, Dot& dot, int n)
+      : e_(e), dot_(dot), acc_(n, llvm::Constant::getNullValue(dot.acc_type())) {}
+  void mac(int i, const Values& w, const Values& x) {
+    Value*& acc = acc_[i % static_cast<int>(acc_.size())];
+    acc = dot_.mac(acc, w, x);
+  }
+  Value* sum() {
+    Value* all = acc_[0];
+    for (std::size_t i = 1; i < acc_.size(); ++i) all = e_.b().CreateAdd(all, acc_[i]);
+    return all;
+  }
+
+ private:
+  Emitter& e_;
+  Dot& dot_;
+  Values acc_;
+};
 
 // The activation's side of one block of one scale, of one row.
 struct ActPart {
@@ -93,13 +109,17 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
   Value* scale = e.at(group.scales, i, reader.scale_stride() * blocks.parts());
   Value* min = blocks.has_min ? e.at(group.mins, i, reader.min_stride() * blocks.parts()) : nullptr;
   for (int part = 0; part < blocks.parts(); ++part) {
-    Value* acc = llvm::Constant::getNullValue(dot.acc_type());
+    // Nothing else runs beside the sums of one row, and few blocks fit into a core's scheduler: chains of 4 at most.
+    const int chains = dot.latency() > 1 ? blocks.steps() / 4 : 1;
+    Value* acc = nullptr;
     for (int pass = 0; pass < dot.passes(); ++pass) {
-      acc = next_pass(e, acc, pass);
+      Chains sums(e, dot, chains);
       for (int s = 0; s < blocks.steps(); ++s) {
         const int step = part * blocks.steps() + s;
-        acc = dot.mac(acc, dot.weights(steps[step], 0), dot.activation(x, pass, step));
+        sums.mac(s, dot.weights(steps[step], 0), dot.activation(x, pass, step));
       }
+      Value* high = acc ? e.b().CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8)) : nullptr;
+      acc = high ? e.b().CreateAdd(high, sums.sum()) : sums.sum();
     }
     if (layout.offset != 0) {
       Value* sum = blocks.parts() == 1 ? e.b().CreateAdd(act_sum(e, meta, 0), act_sum(e, meta, 1))
@@ -203,6 +223,9 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
     Vec v(e);
     const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
     const Scratch scratch(*dot, blocks);
+    // Small tiles have registers left for two chains a sum.
+    const int registers = rows * panels * 64 / e.isa().vector_bytes;
+    const int chains = dot->latency() > 1 && 3 * registers + 6 <= e.isa().vector_registers() ? 2 : 1;
     const auto panel = [&](Value* p, int j) { return e.at(p, j * scratch.bytes); };
     std::vector<Value*> x, y_at;
     Values init;
@@ -220,7 +243,7 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
       Value* at64 = b.CreateShl(i, e.i64(6));
       Value* at_meta = b.CreateAdd(args["meta"], b.CreateShl(i, e.i64(4)));
       for (int part = 0; part < blocks.parts(); ++part) {
-        Values acc(y.size(), llvm::Constant::getNullValue(dot->acc_type()));
+        std::vector<Chains> acc(y.size(), Chains(e, *dot, chains));
         for (int s = 0; s < blocks.steps(); ++s) {
           const int step = part * blocks.steps() + s;
           std::vector<Values> w(panels);
@@ -232,7 +255,7 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
           }
           for (int r = 0; r < rows; ++r) {
             const Values a = dot->activation(e.at(x[r], at64), 0, step);
-            for (int j = 0; j < panels; ++j) acc[r * panels + j] = dot->mac(acc[r * panels + j], w[j], a);
+            for (int j = 0; j < panels; ++j) acc[r * panels + j].mac(s, w[j], a);
           }
         }
         for (int r = 0; r < rows; ++r) {
@@ -242,7 +265,7 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
               return v.load(e.at(panel(args["scratch"], j), i, 64 * blocks.parts(), begin + 64 * part));
             };
             Value*& sum = y[r * panels + j];
-            sum = add_block(e, sum, acc[r * panels + j], a, factor(scratch.scales),
+            sum = add_block(e, sum, acc[r * panels + j].sum(), a, factor(scratch.scales),
                             blocks.has_min ? factor(scratch.mins) : nullptr);
           }
         }
