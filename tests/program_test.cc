@@ -321,9 +321,7 @@ TEST(Program, LayersOfOneShapeShareCode) {
     const cpu::Isa& isa = cpu::best_host_isa();
     cpu::Emitter e(context, isa, "test");
     cpu::emit_program(e, plan::make_plan(m.graph(), cpu::CpuBackend(isa)));
-    std::vector<std::string> names;
-    for (const llvm::Function& f : *e.take()) names.push_back(f.getName().str());
-    return names;
+    return e.take()->size();
   };
   // The first layer begins with a norm of the embedding, the others with a residual, the last ends with the rows
   // asked for: three shapes.
