@@ -115,6 +115,7 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
   step.flags = GC_STEP_ONE_ROW_EACH;
   for (uint32_t s = 0; s < options_.n_seqs; ++s) old_length_[s] = kv_.length(s);
   Status status = fill_rows(tokens, &step);
+  if (status == kOk && __atomic_load_n(&abort_, __ATOMIC_RELAXED)) status = kErrAborted;
   if (status == kOk) {
     step.rows = rows_.data();
     step.outputs = outputs_.data();
@@ -149,7 +150,8 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
   }
   if (status != kOk)
     for (uint32_t s = 0; s < options_.n_seqs; ++s) kv_.truncate(s, old_length_[s]);
-  __atomic_store_n(&abort_, 0, __ATOMIC_RELAXED);
+  // Raised too late for this step to see, it holds for the next one.
+  if (status == kErrAborted) __atomic_store_n(&abort_, 0, __ATOMIC_RELAXED);
   return status;
 }
 

@@ -67,9 +67,8 @@ class Session {
   uint32_t logits_stride() const { return logits_stride_of(*model_.program); }
   static uint32_t logits_stride_of(const gc_program& program) { return (program.n_vocab + 15) / 16 * 16; }
 
-  void abort() {
-    __atomic_store_n(&abort_, 1, __ATOMIC_RELAXED);
-  }  // from any thread; the next step ends early
+  // From any thread or signal handler: the step that runs, or the next one, ends early with kErrAborted.
+  void abort() { __atomic_store_n(&abort_, 1, __ATOMIC_RELAXED); }
   KvCache& kv() { return kv_; }
   WorkerPool& pool() { return pool_; }
   const Model& model() const { return model_; }
