@@ -123,6 +123,7 @@ class Interpreter::Step {
         if (in_.last_use_[v.index] == int32_t(i)) values_[v.index] = {};
     }
     std::vector<Tensor> out;
+    out.reserve(g_.outputs.size());
     for (ValueId v : g_.outputs) out.push_back(values_[v.index]);
     return out;
   }

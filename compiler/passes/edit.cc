@@ -30,7 +30,8 @@ bool Edit::is_layer_input(ValueId v) const {
 
 int32_t Edit::sole(ValueId v, OpKind kind) const {
   int32_t op = def(v);
-  return op >= 0 && g_.ops[op].kind == kind && !touched_[op] && use_count(v) == 1 ? op : -1;
+  bool fits = op >= 0 && g_.ops[op].kind == kind && !touched_[op] && use_count(v) == 1 && !is_layer_input(v);
+  return fits ? op : -1;
 }
 
 int Edit::layer_of(int32_t op) const {

@@ -28,7 +28,8 @@ class Edit {
   bool is_output(ir::ValueId v) const { return is_output_[v.index]; }
   bool is_layer_input(ir::ValueId v) const;
   int32_t def(ir::ValueId v) const { return g_.value(v).def; }
-  // The op that makes v if it is of this kind, has not been touched and v has one use; else -1.
+  // The op that makes v if it is of this kind and not touched, and v may vanish with it: it has one use and enters no
+  // layer; else -1.
   int32_t sole(ir::ValueId v, ir::OpKind kind) const;
   bool touched(int32_t op) const { return touched_[op]; }
   int layer_of(int32_t op) const;  // -1: before layer 0; n_layer: the head

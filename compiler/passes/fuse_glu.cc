@@ -52,8 +52,8 @@ std::optional<Side> side_of(const Edit& e, ValueId v) {
   }
   s.matmul = e.graph().value(v).def;
   const Op& matmul = e.op(s.matmul);
-  bool fits =
-      matmul.kind == OpKind::matmul && !e.touched(s.matmul) && matmul.slot("bias").empty() && !e.is_output(v);
+  bool fits = matmul.kind == OpKind::matmul && !e.touched(s.matmul) && matmul.slot("bias").empty() &&
+              !e.is_output(v) && !e.is_layer_input(v);
   return fits ? std::optional(s) : std::nullopt;
 }
 

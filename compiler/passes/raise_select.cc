@@ -53,13 +53,18 @@ bool move_one(Graph& g, Reach reach) {
     int32_t at = e.def(x);
     const Op& f = e.op(at);
     if (!is_row_wise(f.kind) || e.use_count(x) != 1) continue;
+    auto packed = [&](ValueId v) { return e.graph().value(v).type.elem != Elem::F32; };
+    if (std::any_of(f.inputs.begin(), f.inputs.end(), packed)) continue;
     int head = int(e.graph().layer_begin.size()) - 1;
     bool in_layer = head > 0 && e.layer_of(at) != head;
     bool matrix = f.kind == OpKind::matmul || f.kind == OpKind::matmul_glu;
     if (in_layer && (e.layer_of(at) != head - 1 || (matrix && reach == Reach::Head))) continue;
     // A value that enters a layer is whole; only what enters the head may be of the rows asked for.
-    bool enters_head = head >= 0 && e.graph().layer_input[head] == x;
+    const auto& entering = e.graph().layer_input;
+    bool enters_head =
+        head >= 0 && entering[head] == x && std::count(entering.begin(), entering.end(), x) == 1;
     if (e.is_layer_input(x) && !enters_head) continue;
+    if (enters_head && reach == Reach::Head && f.kind != OpKind::add) continue;
     std::vector<Op> with;
     Op below = f;
     for (ValueId& v : below.inputs) {
