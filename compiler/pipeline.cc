@@ -83,6 +83,7 @@ class Compilation {
 
     // The file is a sound container, of an architecture that is known, with all its keys and tensors in place.
     const gguf::File file = timed("read", [&] { return gguf::File::open(options_.model); });
+    file.refuse_output(options_.output);
     gguf::LoadedModel model = timed("graph", [&] { return gguf::load_model(file); });
     warn(model.warnings);
 

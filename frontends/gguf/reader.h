@@ -127,6 +127,8 @@ class File {
   }
   // Throws UserError when a shard changed since it was opened.
   void check_unchanged() const;
+  // Throws UserError when `path` leads to one of the shards: an output must not replace its own input.
+  void refuse_output(const std::string& path) const;
 
   // Typed access. Integers may be of any width that holds the value, since writers differ; floats must be finite.
   // get_x(key) throws when the key is missing, get_x(key, fallback) does not, find_x tells; a value of another type

@@ -289,6 +289,18 @@ TEST_F(ReaderTest, OtherFilesAreNamed) {
   EXPECT_TRUE(has(error_of([&] { File::open(folder_.path("fifo")); }), "is a pipe"));
 }
 
+TEST_F(ReaderTest, TheModelIsNoOutput) {
+  const File file = open(small());
+  std::filesystem::create_symlink("m.gguf", folder_.path("soft"));
+  std::filesystem::create_hard_link(folder_.path("m.gguf"), folder_.path("hard"));
+  for (const char* name : {"m.gguf", "./m.gguf", "soft", "hard"}) {
+    EXPECT_TRUE(has(error_of([&] { file.refuse_output(folder_.path(name)); }), "it is the model")) << name;
+  }
+  file.refuse_output(folder_.path("other"));
+  folder_.write("other", {1});
+  file.refuse_output(folder_.path("other"));
+}
+
 TEST_F(ReaderTest, ManyStringsAreOneWalk) {
   std::vector<std::string> tokens(262144);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = "token" + std::to_string(i);

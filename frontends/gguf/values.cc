@@ -1,4 +1,6 @@
 // Metadata values and their typed access.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -182,6 +184,14 @@ std::uint64_t File::total_bytes() const {
 
 void File::check_unchanged() const {
   for (const MappedFile& shard : shards_) shard.check_unchanged();
+}
+
+void File::refuse_output(const std::string& path) const {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return;  // nothing there yet
+  for (const MappedFile& shard : shards_) {
+    if (shard.is_same_file(info)) throw_user("cannot write ", quote(path, kWholePath), ": it is the model");
+  }
 }
 
 const Tensor& File::tensor(std::string_view name) const {
