@@ -1,0 +1,15 @@
+# Every quantized type gives the reference's logits for prompt and for generated tokens.
+source "$(dirname "$0")/../lib/e2e.sh"
+
+for model in gemma3-270m-like llama-dense; do
+  tokens="$(zoo tokens "$model")"
+  for type in $(zoo types "$model"); do
+    zoo make "$model" "$work/model.gguf" --type "$type"
+    compile "$work/model.gguf" "$work/model"
+    for role in "" --decode; do
+      "$work/model" logits --tokens "$tokens" -ctk f32 -ctv f32 $role -o "$work/out.f32" ||
+        fail "$model $type: logits $role: exit code $?"
+      zoo check "$model" "$work/out.f32" --type "$type" || fail "$model $type ${role:-as prompt}"
+    done
+  done
+done
