@@ -43,11 +43,11 @@ typedef enum gc_status {
 enum { GC_ROLE_PROMPT = 0, GC_ROLE_GENERATED = 1 };
 
 typedef struct gc_row {
-  int32_t token;   /* id; or -1 - i: row i of gc_step.embeddings stands in place of the embedding */
-  int32_t pos;     /* position in its sequence, from 0 */
-  uint32_t seq;    /* index into gc_step.seqs */
-  uint8_t role;    /* GC_ROLE_* */
-  uint8_t output;  /* 1: this row is one of gc_step.outputs */
+  int32_t token;  /* id; or -1 - i: row i of gc_step.embeddings stands in place of the embedding */
+  int32_t pos;    /* position in its sequence, from 0 */
+  uint32_t seq;   /* index into gc_step.seqs */
+  uint8_t role;   /* GC_ROLE_* */
+  uint8_t output; /* 1: this row is one of gc_step.outputs */
   uint16_t reserved;
 } gc_row;
 
@@ -56,8 +56,15 @@ typedef struct gc_row {
 #define GC_KV_BLOCK 64u /* positions of a KV block */
 #define GC_MAX_GROUPS 8u
 
-enum { GC_STATE_KV_FULL = 0, GC_STATE_KV_RING = 1, GC_STATE_KV_LATENT = 2, GC_STATE_CONV = 3, GC_STATE_SSM = 4,
-       GC_STATE_ENCODER = 5, GC_STATE_KINDS = 6 };
+enum {
+  GC_STATE_KV_FULL = 0,
+  GC_STATE_KV_RING = 1,
+  GC_STATE_KV_LATENT = 2,
+  GC_STATE_CONV = 3,
+  GC_STATE_SSM = 4,
+  GC_STATE_ENCODER = 5,
+  GC_STATE_KINDS = 6
+};
 
 /* Element types of keys and values; both the same. */
 enum { GC_KV_F32 = 0, GC_KV_F16 = 1, GC_KV_BF16 = 2, GC_KV_Q8_0 = 3, GC_KV_TYPES = 4 };
@@ -67,9 +74,9 @@ enum { GC_KV_F32 = 0, GC_KV_F16 = 1, GC_KV_BF16 = 2, GC_KV_Q8_0 = 3, GC_KV_TYPES
  * A full group's table has one entry a logical block; a ring's table has n entries and logical block b is at
  * entry b % n, n >= gc_ring_blocks(). Positions of a block that were never written are never read. */
 typedef struct gc_group {
-  uint32_t kind;                      /* GC_STATE_* */
-  uint32_t window;                    /* of a ring: positions an attention sees; else 0 */
-  uint64_t block_bytes[GC_KV_TYPES];  /* bytes of a physical block, 0 where the type has no kernels */
+  uint32_t kind;                     /* GC_STATE_* */
+  uint32_t window;                   /* of a ring: positions an attention sees; else 0 */
+  uint64_t block_bytes[GC_KV_TYPES]; /* bytes of a physical block, 0 where the type has no kernels */
 } gc_group;
 
 typedef struct gc_state {
@@ -77,7 +84,8 @@ typedef struct gc_state {
   uint32_t layer;
   uint32_t heads, k_dim, v_dim;
   uint32_t reserved;
-  uint64_t offset[GC_KV_TYPES]; /* of this state within a block of its group: heads x { K [k_dim][64], V [64][v_dim] } */
+  /* Of this state within a block of its group: heads x { K [k_dim][64], V [64][v_dim] }. */
+  uint64_t offset[GC_KV_TYPES];
 } gc_state;
 
 /* Entries of a ring's table for steps of at most `chunk` rows of one sequence: earlier rows of a chunk still need
@@ -101,24 +109,29 @@ typedef struct gc_seq {
 
 enum { GC_SINK_LOGITS = 0, GC_SINK_ARGMAX = 1, GC_SINK_TOPK = 2, GC_SINK_EMBEDDING = 3 };
 
-typedef struct gc_bias { int32_t token; float add; } gc_bias;
+typedef struct gc_bias {
+  int32_t token;
+  float add;
+} gc_bias;
 
 /* What is done to logits before a top-k or argmax sink chooses: logit_bias, then penalties over `recent`, then the
  * mask (1 bit a token, 0: not allowed). One per output; all optional. */
 typedef struct gc_logit_rules {
-  const gc_bias* bias; uint32_t n_bias;
-  uint32_t n_recent; const int32_t* recent;
+  const gc_bias* bias;
+  uint32_t n_bias;
+  uint32_t n_recent;
+  const int32_t* recent;
   float repeat_penalty, frequency_penalty, presence_penalty;
   const uint64_t* mask;
 } gc_logit_rules;
 
 typedef struct gc_sink {
-  uint32_t kind; /* GC_SINK_* */
-  uint32_t k;    /* of TOPK */
-  float* logits; /* LOGITS: f32[n_outputs, stride]; EMBEDDING: f32[n_outputs, n_embd]; 64-byte aligned */
+  uint32_t kind;   /* GC_SINK_* */
+  uint32_t k;      /* of TOPK */
+  float* logits;   /* LOGITS: f32[n_outputs, stride]; EMBEDDING: f32[n_outputs, n_embd]; 64-byte aligned */
   uint64_t stride; /* floats, a multiple of 16, at least n_vocab rounded up to 16: whole panels are written */
-  int32_t* ids;  /* ARGMAX: [n_outputs]; TOPK: [n_outputs, k] */
-  float* values; /* beside ids */
+  int32_t* ids;    /* ARGMAX: [n_outputs]; TOPK: [n_outputs, k] */
+  float* values;   /* beside ids */
   const gc_logit_rules* rules; /* [n_outputs] or NULL */
 } gc_sink;
 
@@ -133,20 +146,22 @@ typedef struct gc_step {
   const uint32_t* outputs; /* [n_outputs]: the rows whose output is wanted, ascending */
   const gc_seq* seqs;
   uint32_t n_rows, n_prompt, n_outputs, n_seqs;
-  uint32_t flags;          /* GC_STEP_* */
+  uint32_t flags; /* GC_STEP_* */
   uint32_t reserved;
-  uint32_t rows_cap, outputs_cap, splits_cap, workers; /* what the arena was sized for; workers that take part */
-  uint32_t layer_first, layer_last;  /* layers [first, last); all: 0, n_layer */
-  const float* embeddings;           /* f32[*, n_embd] or NULL */
-  float* residual;                   /* f32[n_rows, n_embd]: read if layer_first > 0, written if layer_last < n_layer */
-  const uint8_t* weights;            /* the weight image, 64-byte aligned at least */
-  uint8_t* arena;                    /* 64-byte aligned, gc_arena_bytes(); its fixed part zeroed before each step */
-  uint8_t* const* pools;             /* [n_groups] */
+  uint32_t rows_cap, outputs_cap, splits_cap,
+      workers;                      /* what the arena was sized for; workers that take part */
+  uint32_t layer_first, layer_last; /* layers [first, last); all: 0, n_layer */
+  const float* embeddings;          /* f32[*, n_embd] or NULL */
+  float* residual;        /* f32[n_rows, n_embd]: read if layer_first > 0, written if layer_last < n_layer */
+  const uint8_t* weights; /* the weight image, 64-byte aligned at least */
+  uint8_t* arena;         /* 64-byte aligned, gc_arena_bytes(); its fixed part zeroed before each step */
+  uint8_t* const* pools;  /* [n_groups] */
   const gc_sink* sink;
   void (*barrier)(void* context, uint32_t worker); /* all workers meet; memory is ordered */
   void* barrier_context;
-  const uint32_t* abort;             /* set to non-zero by anyone: the step ends a layer or two later */
-  void (*see)(void* context, uint32_t worker, uint32_t value, const void* data, uint64_t stride); /* debug values, or NULL */
+  const uint32_t* abort; /* set to non-zero by anyone: the step ends a layer or two later */
+  void (*see)(void* context, uint32_t worker, uint32_t value, const void* data,
+              uint64_t stride); /* debug values, or NULL */
   void* see_context;
 } gc_step;
 
@@ -156,7 +171,13 @@ typedef int32_t (*gc_entry)(const gc_step* step, uint32_t worker);
 
 /* ---- The program ---- */
 
-enum { GC_ENTRY_PREFILL = 0, GC_ENTRY_DECODE = 1, GC_ENTRY_MIXED = 2, GC_ENTRY_ENCODE = 3, GC_ENTRY_KINDS = 4 };
+enum {
+  GC_ENTRY_PREFILL = 0,
+  GC_ENTRY_DECODE = 1,
+  GC_ENTRY_MIXED = 2,
+  GC_ENTRY_ENCODE = 3,
+  GC_ENTRY_KINDS = 4
+};
 
 /* Rows of a step up to which workers compute norms redundantly into their own scratch instead of sharing rows and
  * meeting at a barrier; the bits are the same. */
@@ -166,12 +187,16 @@ typedef struct gc_arena {
   uint64_t fixed, per_row, per_output, per_worker, per_worker_row, per_split;
 } gc_arena;
 
-typedef struct gc_value { const char* name; uint32_t columns; uint32_t is_output_rows; } gc_value;
+typedef struct gc_value {
+  const char* name;
+  uint32_t columns;
+  uint32_t is_output_rows;
+} gc_value;
 
 typedef struct gc_program {
   uint32_t abi_version, size;  /* GC_ABI_VERSION, sizeof(gc_program) */
   const char* isa;             /* name in the table of ISAs: "x86-64-v4-vnni" */
-  const uint8_t* cpu_features; /* indices into the cpu feature list of runtime/abi/cpu_features.def that must be there */
+  const uint8_t* cpu_features; /* indices into runtime/abi/cpu_features.def: what must be there */
   uint32_t n_cpu_features;
   uint32_t n_layer, n_embd, n_vocab;
   uint32_t n_groups, n_states;
@@ -179,8 +204,8 @@ typedef struct gc_program {
   const gc_state* states;
   gc_arena arena;
   uint64_t weights_bytes;
-  uint32_t max_position;       /* positions that the RoPE tables reach */
-  uint32_t n_values;           /* debug values that `see` may be given */
+  uint32_t max_position; /* positions that the RoPE tables reach */
+  uint32_t n_values;     /* debug values that `see` may be given */
   const gc_value* values;
   gc_entry entries[GC_ENTRY_KINDS][GC_KV_TYPES]; /* NULL: not in this program */
 } gc_program;
@@ -197,8 +222,8 @@ static inline uint64_t gc_arena_workers_at(const gc_program* p, uint32_t rows_ca
 static inline uint64_t gc_arena_worker_bytes(const gc_program* p, uint32_t rows_cap) {
   return gc_arena_align(p->arena.per_worker + p->arena.per_worker_row * rows_cap);
 }
-static inline uint64_t gc_arena_bytes(const gc_program* p, uint32_t rows_cap, uint32_t outputs_cap, uint32_t workers,
-                                      uint32_t splits_cap) {
+static inline uint64_t gc_arena_bytes(const gc_program* p, uint32_t rows_cap, uint32_t outputs_cap,
+                                      uint32_t workers, uint32_t splits_cap) {
   return gc_arena_workers_at(p, rows_cap, outputs_cap) + gc_arena_worker_bytes(p, rows_cap) * workers +
          gc_arena_align(p->arena.per_split * splits_cap);
 }
@@ -209,7 +234,11 @@ extern const gc_program* const gc_programs[];
 extern const uint32_t gc_n_programs;
 
 /* The model, independent of any ISA. Strings are UTF-8, NUL-terminated, never NULL ("" where the file has none). */
-typedef struct gc_format_use { const char* format; uint32_t tensors; uint64_t file_bytes, image_bytes; } gc_format_use;
+typedef struct gc_format_use {
+  const char* format;
+  uint32_t tensors;
+  uint64_t file_bytes, image_bytes;
+} gc_format_use;
 
 typedef struct gc_model {
   uint32_t abi_version, size;
@@ -222,7 +251,7 @@ typedef struct gc_model {
   uint32_t n_formats;
   const gc_format_use* formats;
   uint64_t parameters;
-  uint64_t touched_bytes; /* of the GGUF's tensors that one generated token reads */
+  uint64_t touched_bytes;   /* of the GGUF's tensors that one generated token reads */
   const uint8_t* tokenizer; /* runtime/text/frozen.h; NULL without a tokenizer */
   uint64_t tokenizer_bytes;
   /* Sampling defaults of the file (general.sampling.*); a NaN or a negative count: the file has none. */
