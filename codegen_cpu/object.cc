@@ -101,6 +101,7 @@ std::unique_ptr<llvm::TargetMachine> target_machine(const Isa& isa) {
   GC_CHECK(target, error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  options.MCOptions.AsmVerbose = true;  // printed code says what is spilled
   options.FunctionSections = true;
   options.DataSections = true;
   std::unique_ptr<llvm::TargetMachine> machine(

@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "codegen_cpu/kernels/attention/reference.h"
+#include "codegen_cpu/kernels/attention/unit.h"
 #include "codegen_cpu/kernels/testing.h"
 #include "codegen_cpu/kv_layout.h"
+#include "codegen_cpu/object.h"
 
 namespace gc::cpu {
 namespace {
@@ -243,6 +245,81 @@ TEST(Attention, QuantizedOutputIsTheQuantizedRow) {
     const std::string quantizer = k.name(quantize(k.e(), n));
     k.get<testing::Quantize>(quantizer)(y.data(), n * 4, r.data(), bytes, tokens);
     EXPECT_TRUE(q == r) << isa->name;
+  }
+}
+
+// Keys and values in buffers of their own: the same blocks as from a joined row.
+TEST(Attention, AppendsFromSeparateBuffers) {
+  const AttnSpec spec =
+      with(shape(4, 2, 24, GC_KV_F16), [](AttnSpec& s) { s.v_dim = 40, s.k_norm = true, s.rope = {}; });
+  using Separate =
+      void(const gc_step*, std::int64_t group, std::int64_t block_bytes, std::int64_t state_offset,
+           const float* k, std::int64_t ks, const float* v, std::int64_t vs, const float* k_norm,
+           const float* fine, const float* coarse, std::int64_t begin, std::int64_t end);
+  for (const Isa* isa : host_isas()) {
+    Kernels kernels(*isa);
+    const std::string joined = kernels.name(attn_append(kernels.e(), spec));
+    const std::string separate = kernels.name(kv_append(kernels.e(), spec));
+    constexpr std::int64_t kTokens = 70;
+    const std::int64_t q = 4 * 24, k = 2 * 24, v = 2 * 40, columns = q + k + v;
+    const std::int64_t block = kv_state_bytes(2, 24, 40, GC_KV_F16);
+    Buffer<float> x(kTokens * columns), keys(kTokens * k), values(kTokens * v), norm(24);
+    testing::fill_random(x, 1);
+    testing::fill_random(norm, 2);
+    std::vector<gc_row> rows(kTokens);
+    for (std::int64_t t = 0; t < kTokens; ++t) {
+      rows[t].pos = std::int32_t(t);
+      std::memcpy(&keys[t * k], &x[t * columns + q], k * 4);
+      std::memcpy(&values[t * v], &x[t * columns + q + k], v * 4);
+    }
+    Buffer<std::uint8_t> pools[2] = {Buffer<std::uint8_t>(2 * block), Buffer<std::uint8_t>(2 * block)};
+    const std::uint32_t table[] = {1, 0};
+    gc_seq seq = {};
+    seq.tables[0] = {table, 2, 0};
+    for (Buffer<std::uint8_t>& pool : pools) {
+      std::fill(pool.begin(), pool.end(), 0);
+      std::uint8_t* pointers[] = {pool.data()};
+      gc_step step = {};
+      step.rows = rows.data(), step.seqs = &seq, step.pools = pointers;
+      if (&pool == pools) {
+        kernels.get<Append>(joined)(&step, 0, block, 0, x.data(), columns * 4, norm.data(), nullptr, nullptr,
+                                    0, 2 * kTokens);
+      } else {
+        kernels.get<Separate>(separate)(&step, 0, block, 0, keys.data(), k * 4, values.data(), v * 4,
+                                        norm.data(), nullptr, nullptr, 0, 2 * kTokens);
+      }
+    }
+    EXPECT_TRUE(pools[0] == pools[1]) << isa->name;
+  }
+}
+
+// The inner loops are what they are meant to be on each level: half-precision loads converted in one instruction, wide
+// FMAs, and no accumulator that goes through the stack.
+TEST(Attention, InnerLoopsAreWideAndDontSpill) {
+  for (const Isa* isa : usable_isas()) {
+    for (auto [heads, dim] : {std::pair{1, 64}, {3, 64}, {4, 256}, {7, 128}}) {
+      llvm::LLVMContext context;
+      Emitter e(context, *isa, "test");
+      const AttnSpec spec = shape(heads, 1, dim, GC_KV_F16);
+      attn(e, spec);
+      const std::string name = attn_range(e, spec)->getName().str();
+      const std::string assembly = function_assembly(compile_assembly(*e.take(), *isa), name);
+      const char* wide = isa->has_avx512 ? "%zmm" : "%ymm";
+      int loops = 0;
+      for (std::size_t at = 0; at != std::string::npos;) {
+        const std::size_t next = assembly.find("\n.LBB", at + 1);
+        std::string block = assembly.substr(at, next - at);
+        block.resize(std::min(block.size(), block.find("\n# %bb", 1)));  // what follows a loop's jump
+        at = next;
+        if (block.find("vcvtph2ps") == std::string::npos || block.find("vfmadd") == std::string::npos)
+          continue;
+        ++loops;
+        EXPECT_NE(block.find(wide), std::string::npos) << isa->name << block;
+        EXPECT_EQ(block.find("Spill"), std::string::npos) << isa->name << block;
+        EXPECT_EQ(block.find("Reload"), std::string::npos) << isa->name << block;
+      }
+      EXPECT_GE(loops, 2) << isa->name;
+    }
   }
 }
 

@@ -52,9 +52,11 @@ class RangeEmitter {
     o_ = e_.at(partial_, at.o);
     blocks_ = {a["table"], a["n"], a["base"], a["block_bytes"]};
     alpha_ = e_.stack(4 * s_.group());
-    // Accumulators of 16 lanes that fit beside one or more operands.
-    accumulators_ = e.isa().vector_registers() * e.isa().f32_lanes() / Vec::kLanes * 3 / 4;
-    head_part_ = even_part(s_.group(), std::min<std::int64_t>(accumulators_, 6));
+    head_part_ = even_part(s_.group(), 6);
+    // Vectors of 16 lanes that fit in registers at once, but for a broadcast: those of a tile are its accumulators, a
+    // head's each, and the operands that the heads share (one head uses up each as it comes).
+    const int registers = (e.isa().vector_registers() - 1) * e.isa().f32_lanes() / Vec::kLanes;
+    vectors_ = head_part_ == 1 ? registers - 2 : registers / (head_part_ + 1);
   }
 
   void emit() {
@@ -68,7 +70,9 @@ class RangeEmitter {
       Value* begin = maximum(b_.CreateSub(lo_, origin), e_.i64(0));
       Value* end = minimum(b_.CreateSub(hi_, origin), e_.i64(GC_KV_BLOCK));
       scores(keys);
-      softmax(begin, end);
+      if (s_.cap != 0) cap();
+      mask(begin, end);
+      softmax();
       weigh(values, begin, end);
     });
   }
@@ -89,7 +93,7 @@ class RangeEmitter {
   // p[g][key] = q[g] . k[key] for all 64 keys of a block.
   void scores(Value* keys) {
     const std::int64_t element = kv_element_bytes(s_.kv_type);
-    const std::int64_t key_part = even_part(kKeyVectors, accumulators_ / head_part_);
+    const std::int64_t key_part = even_part(kKeyVectors, vectors_);
     in_parts(s_.group(), head_part_, [&](std::int64_t g0, int heads) {
       in_parts(kKeyVectors, key_part, [&](std::int64_t c0, int vectors) {
         Values acc(heads * vectors, v_.zero());
@@ -114,31 +118,29 @@ class RangeEmitter {
     });
   }
 
-  // Lane i of vector c stands for key 16 c + i: those outside [begin, end) get -inf.
-  Values masks(Value* begin, Value* end) {
-    Value* low = v_.splat(b_.CreateTrunc(begin, b_.getInt32Ty()));
-    Value* high = v_.splat(b_.CreateTrunc(end, b_.getInt32Ty()));
-    Values seen;
-    for (int c = 0; c < kKeyVectors; ++c) {
-      std::vector<llvm::Constant*> keys;
-      for (int i = 0; i < Vec::kLanes; ++i) keys.push_back(b_.getInt32(c * Vec::kLanes + i));
-      Value* key = llvm::ConstantVector::get(keys);
-      seen.push_back(b_.CreateAnd(b_.CreateICmpSGE(key, low), b_.CreateICmpSLT(key, high)));
-    }
-    return seen;
+  // Scores of positions outside [begin, end) become -inf, whatever the memory held that nobody wrote. Only blocks at an
+  // end of the range have any.
+  void mask(Value* begin, Value* end) {
+    e_.for_range(0, s_.group(), 1, [&](Value* g) {
+      Value* row = e_.at(p_, g, GC_KV_BLOCK * 4);
+      auto clear_scores = [&](Value* key) { e_.store(e_.f32(kMinusInfinity), f32_at(row, key), 4); };
+      e_.for_range(e_.i64(0), begin, 1, clear_scores);
+      e_.for_range(end, e_.i64(GC_KV_BLOCK), 1, clear_scores);
+    });
   }
 
-  // p = exp(cap(p) - m) with m, l and alpha, the factor of what was summed before.
-  void softmax(Value* begin, Value* end) {
-    const Values seen = masks(begin, end);
+  void cap() {
+    v_.over(s_.group() * GC_KV_BLOCK, [&](Value* i, int count) {
+      v_.store(softcap(v_, s_.cap, v_.load(f32_at(p_, i), count)), f32_at(p_, i), count);
+    });
+  }
+
+  // p = exp(p - m) with m, l and alpha, the factor of what was summed before.
+  void softmax() {
     e_.for_range(0, s_.group(), 1, [&](Value* g) {
       Value* row = e_.at(p_, g, GC_KV_BLOCK * 4);
       Values s;
-      for (int c = 0; c < kKeyVectors; ++c) {
-        Value* x = v_.load(e_.at(row, c * Vec::kLanes * 4));
-        if (s_.cap != 0) x = softcap(v_, s_.cap, x);
-        s.push_back(b_.CreateSelect(seen[c], x, v_.splat(kMinusInfinity)));
-      }
+      for (int c = 0; c < kKeyVectors; ++c) s.push_back(v_.load(e_.at(row, c * Vec::kLanes * 4)));
       Value* top = v_.reduce_max(v_.max(v_.max(s[0], s[2]), v_.max(s[1], s[3])));
       Value* before = e_.load(e_.f32(), f32_at(m_, g), 4);
       Value* m = b_.CreateSelect(b_.CreateFCmpOGT(before, top), before, top);
@@ -156,7 +158,7 @@ class RangeEmitter {
   // o[g] = o[g] * alpha[g] + sum over keys of p[g][key] * v[key].
   void weigh(Value* values, Value* begin, Value* end) {
     const std::int64_t whole = s_.v_dim / Vec::kLanes;
-    const std::int64_t part = even_part(std::max<std::int64_t>(whole, 1), accumulators_ / head_part_);
+    const std::int64_t part = even_part(std::max<std::int64_t>(whole, 1), vectors_);
     in_parts(s_.group(), head_part_, [&](std::int64_t g0, int heads) {
       if (whole > 0) {
         // Equal parts as a loop, a shorter rest after it.
@@ -215,7 +217,7 @@ class RangeEmitter {
   Value *q_, *p_, *lo_, *hi_, *partial_;
   Value *m_, *l_, *o_, *alpha_;
   Blocks blocks_;
-  std::int64_t accumulators_, head_part_;
+  std::int64_t head_part_, vectors_;  // largest tile: heads by vectors
 };
 
 }  // namespace
