@@ -47,7 +47,7 @@ int App::done(int code) {
   if (out.ok()) return code;
   // Nobody is reading any more: no error of ours, and nobody to tell.
   if (out.error() == EPIPE) return kExitError;
-  return fail("cannot write: ", strerror(out.error()));
+  return fail("cannot write: ", strerrordesc_np(out.error()));
 }
 
 // ---- Input ----
@@ -56,7 +56,7 @@ bool read_input(App& app, const char* path, Vec<char>* out) {
   const bool standard = Str(path) == "-";
   const int fd = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    app.fail("cannot open '", path, "': ", strerror(errno));
+    app.fail("cannot open '", path, "': ", strerrordesc_np(errno));
     return false;
   }
   bool ok = true;
@@ -73,7 +73,7 @@ bool read_input(App& app, const char* path, Vec<char>* out) {
     const ssize_t n = read(fd, room, kChunk);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      app.fail("cannot read '", path, "': ", strerror(errno));
+      app.fail("cannot read '", path, "': ", strerrordesc_np(errno));
       ok = false;
     }
     end = n == 0;

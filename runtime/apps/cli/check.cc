@@ -39,8 +39,8 @@ int run_check(App& app, const Options& options) {
   if (damaged != 0)
     return app.fail(damaged,
                     damaged == 1 ? " part of this file is damaged" : " parts of this file are damaged");
-  app.out.print("good: program, tokenizer and ", image->section_count, " sections of weights, ",
-                gc_weights.size, " bytes\n");
+  app.out.print("good: program, ", tokenizer.available() ? "tokenizer and " : "", image->section_count,
+                " sections of weights, ", gc_weights.size, " bytes\n");
   return app.done();
 }
 

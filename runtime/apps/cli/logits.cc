@@ -70,7 +70,7 @@ class WholeFile {
  private:
   bool wrong() {
     const int error = errno;
-    if (error != EPIPE) app_.fail("cannot write '", path_, "': ", strerror(error));
+    if (error != EPIPE) app_.fail("cannot write '", path_, "': ", strerrordesc_np(error));
     return false;
   }
   App& app_;

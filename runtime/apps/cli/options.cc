@@ -31,7 +31,7 @@ enum class Kind : uint8_t {
 constexpr uint32_t bit(Command c) { return 1u << static_cast<uint32_t>(c); }
 constexpr uint32_t kRun = bit(Command::kComplete), kTok = bit(Command::kTokenize),
                    kLog = bit(Command::kLogits), kBen = bit(Command::kBench), kInf = bit(Command::kInfo),
-                   kAll = (1u << kCommands) - 1;
+                   kAll = (1u << kCommandCount) - 1;
 constexpr int64_t kMost = INT32_MAX;
 
 struct Row {
@@ -146,7 +146,7 @@ struct Getopt {
         if (name.size() == 1) {
           shorts[n_short++] = name[0];
           if (kRows[i].value) shorts[n_short++] = ':';
-          row_of_letter[static_cast<int>(name[0])] = i;
+          row_of_letter[static_cast<unsigned char>(name[0]) & 127] = i;
           continue;
         }
         if (used + name.size() + 1 > sizeof names) return false;
@@ -170,7 +170,7 @@ struct Getopt {
 constexpr size_t kMostCompared = 32;
 
 size_t edit_distance(Str a, Str b) {
-  size_t row[kMostCompared + 1];
+  size_t row[kMostCompared + 1] = {};
   if (a.size() > kMostCompared || b.size() > kMostCompared) return SIZE_MAX;
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -340,9 +340,9 @@ const char* command_help(Command command) { return kCommandNames[static_cast<uin
 const char* kv_type_name(uint32_t type) { return type < GC_KV_TYPES ? kKvNames[type] : "?"; }
 
 bool find_command(Str name, Command* command) {
-  for (uint32_t c = 0; c < kCommands; ++c) {
-    if (name != kCommandNames[c].name) continue;
-    *command = static_cast<Command>(c);
+  for (const Command each : kCommands) {
+    if (name != command_name(each)) continue;
+    *command = each;
     return true;
   }
   return false;
@@ -361,6 +361,7 @@ Status parse_options(Command command, int argc, char** argv, Options* options, S
   };
   optind = 0;  // a fresh start, whatever was parsed before
   opterr = 0;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread yet
   for (int c = 0; (c = getopt_long_only(argc, argv, table.shorts, table.longs, nullptr)) != -1;) {
     if (c == 1) {
       if (!add_word(optarg)) return kErrInput;

@@ -14,11 +14,12 @@ enum class Command : uint8_t {
 #include "runtime/apps/cli/commands.def"
 #undef COMMAND
 };
-constexpr uint32_t kCommands = 0
-#define COMMAND(kind, name, help) +1
+constexpr Command kCommands[] = {
+#define COMMAND(kind, name, help) Command::kind,
 #include "runtime/apps/cli/commands.def"
 #undef COMMAND
-    ;
+};
+constexpr uint32_t kCommandCount = sizeof kCommands / sizeof kCommands[0];
 const char* command_name(Command command);
 const char* command_help(Command command);
 // False when no command is called so.

@@ -42,10 +42,8 @@ void print_help(App& app, Command command) {
   if (command == Command::kComplete || command == Command::kHelp) {
     out.print("usage: ", app.name, " -p TEXT [-n N] [flags]\n       ", app.name,
               " COMMAND [flags]\n\ncommands:\n");
-    for (uint32_t c = 0; c < kCommands; ++c) {
-      const Command each = static_cast<Command>(c);
+    for (const Command each : kCommands)
       out.print("  ", Left{command_name(each), 12}, command_help(each), "\n");
-    }
     out.print("\nflags of complete ('", app.name, " help COMMAND' for those of others):\n");
     print_flags(Command::kComplete, out);
     return;
