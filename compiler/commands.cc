@@ -1,6 +1,9 @@
 #include "compiler/commands.h"
 
+#include <nlohmann/json.hpp>
+
 #include "compiler/base/error.h"
+#include "compiler/pipeline.h"
 #include "compiler/quant/layouts.h"
 #include "compiler/text/freeze.h"
 #include "frontends/gguf/arch/arch.h"
@@ -52,7 +55,37 @@ std::optional<int> Commands::run(std::istream& in, std::ostream& out) {
 
 int Commands::run_inspect(std::ostream& out) {
   const gguf::File file = gguf::File::open(model_);
-  return gguf::inspect(file, {json_}, out);
+  const MemoryPlan plan = memory_plan(file);
+  if (json_) {
+    nlohmann::ordered_json all = gguf::describe(file, {json_});
+    auto& p = all["plan"];
+    if (!plan.refusal.empty()) {
+      p["refusal"] = plan.refusal;
+    } else {
+      p = {{"isa", plan.isa},
+           {"weights_bytes", plan.weights},
+           {"n_ctx", plan.n_ctx},
+           {"arena_bytes", plan.arena}};
+      for (const MemoryPlan::Kv& kv : plan.kv)
+        p["kv"][kv.type] = {{"context_bytes", kv.context}, {"bytes_per_token", kv.per_token}};
+      p["passes"] = plan.passes;
+    }
+    gguf::print_json(all, out);
+    return 0;
+  }
+  gguf::inspect(file, {json_}, out);
+  if (!plan.refusal.empty()) {
+    out << "\nthis version would not compile it: " << plan.refusal << "\n";
+    return 0;
+  }
+  out << "\ncompiled for " << plan.isa << "\n  weights  " << human_bytes(plan.weights) << " (packed)\n";
+  for (const MemoryPlan::Kv& kv : plan.kv)
+    out << "  KV " << kv.type << "   " << human_bytes(kv.context) << " for a context of " << plan.n_ctx
+        << ", " << human_bytes(kv.per_token) << " a token in layers without a window\n";
+  out << "  scratch  " << human_bytes(plan.arena) << " for steps of 512 rows on 2 workers\n  passes  ";
+  for (const std::string& pass : plan.passes) out << " " << pass;
+  out << "\n";
+  return 0;
 }
 
 int Commands::run_tokenize(std::istream& in, std::ostream& out) {

@@ -242,6 +242,40 @@ class Compilation {
 
 }  // namespace
 
+MemoryPlan memory_plan(const gguf::File& file) {
+  MemoryPlan out;
+  try {
+    gguf::LoadedModel model = gguf::load_model(file);
+    const cpu::Isa& isa = cpu::best_host_isa();
+    passes::PassOptions options;
+    options.dump_after = {"all"};
+    options.dump = [&](std::string_view pass, std::string_view text) {
+      if (text != "(unchanged)\n") out.passes.emplace_back(pass);
+    };
+    const ir::Graph graph = passes::run_passes(std::move(model.graph), options);
+    const plan::Plan plan = plan::make_plan(graph, cpu::CpuBackend(isa));
+    constexpr int64_t kChunk = 512;
+    out.isa = isa.name;
+    out.weights = plan.weights_bytes;
+    out.n_ctx = model.info.n_ctx_train;
+    for (const auto& [type, name] : {std::pair{GC_KV_F32, "f32"}, std::pair{GC_KV_F16, "f16"}}) {
+      int64_t per_token = 0;
+      for (const plan::GroupPlan& group : plan.groups)
+        if (group.kind == GC_STATE_KV_FULL) per_token += group.block_bytes[type] / GC_KV_BLOCK;
+      out.kv.push_back({name, plan::kv_bytes(plan, type, out.n_ctx, kChunk), per_token});
+    }
+    const gc_arena& a = plan.arena;
+    out.arena = static_cast<int64_t>(a.fixed + a.per_output + kChunk * a.per_row +
+                                     2 * (a.per_worker + kChunk * a.per_worker_row));
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    out = {};
+    out.refusal = e.message();
+  }
+  return out;
+}
+
 void compile(const Options& options, std::ostream& out, std::ostream& log) {
   Compilation(options, out, log).run();
 }
