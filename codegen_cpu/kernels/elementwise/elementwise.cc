@@ -85,28 +85,6 @@ llvm::Function* bias(Emitter& e, std::int64_t n) {
   });
 }
 
-llvm::Function* concat(Emitter& e, std::int64_t n0, std::int64_t n1) {
-  const std::vector<Arg> args = {ptr("x0"), i64("x0s"), in("x1"),   i64("x1s"),
-                                 ptr("y"),  i64("ys"),  i64("rows")};
-  return e.function(cat("concat_", n0, "_", n1), args, [&](const Args& a) {
-    Vec v(e);
-    e.for_range(e.i64(0), a["rows"], 1, [&](Value* row) {
-      Value* x0 = e.at(a["x0"], row, a["x0s"]);
-      Value* x1 = e.at(a["x1"], row, a["x1s"]);
-      Value* y = e.at(a["y"], row, a["ys"]);
-      e.if_then(e.b().CreateICmpNE(x0, y), [&] {
-        v.over(n0, [&](Value* i, int count) {
-          v.store(v.load(element(e, x0, i), count), element(e, y, i), count);
-        });
-      });
-      Value* behind = e.at(y, n0 * 4);
-      v.over(n1, [&](Value* i, int count) {
-        v.store(v.load(element(e, x1, i), count), element(e, behind, i), count);
-      });
-    });
-  });
-}
-
 llvm::Function* select(Emitter& e, std::int64_t n) {
   const std::vector<Arg> args = {in("x"), i64("xs"), in("outputs"), out("y"), i64("ys"), i64("n_outputs")};
   return e.function(cat("select_", n), args, [&](const Args& a) {

@@ -1,5 +1,4 @@
-// The plain elementwise ops over f32 rows of n, and the joining and choice of rows. y may be an input
-// (the same rows) but where said otherwise.
+// The plain elementwise ops over f32 rows of n, and the choice of rows. y may be an input (the same rows).
 #pragma once
 
 #include "codegen_cpu/emitter.h"
@@ -18,10 +17,6 @@ llvm::Function* mul(Emitter& e, std::int64_t n);
 
 // void(x, i64 xs, w, y, i64 ys, i64 rows): y[t] = x[t] + w
 llvm::Function* bias(Emitter& e, std::int64_t n);
-
-// void(x0, i64 x0s, x1, i64 x1s, y, i64 ys, i64 rows): y[t] = [x0[t] (n0 columns) | x1[t] (n1 columns)]; y overlaps
-// neither, unless x0 is y: then only x1 is copied behind it.
-llvm::Function* concat(Emitter& e, std::int64_t n0, std::int64_t n1);
 
 // void(x, i64 xs, outputs, y, i64 ys, i64 n_outputs): y[r] = x[outputs[r]], outputs u32[n_outputs]; y is not x.
 llvm::Function* select(Emitter& e, std::int64_t n);

@@ -62,26 +62,6 @@ TEST(Elementwise, EveryOpOverTailsAndStrides) {
   }
 }
 
-TEST(Concat, JoinsAndExtendsInPlace) {
-  for (const Isa* isa : host_isas()) {
-    Kernels k(*isa);
-    const std::int64_t n0 = 40, n1 = 21, stride = n0 + n1;
-    const std::string name = k.name(concat(k.e(), n0, n1));
-    Buffer<float> x0(kRows * n0), x1(kRows * n1), y(kRows * stride), z(kRows * stride);
-    testing::fill_random(x0, 1);
-    testing::fill_random(x1, 2);
-    std::fill(z.begin(), z.end(), 0);
-    k.get<Binary>(name)(x0.data(), n0 * 4, x1.data(), n1 * 4, y.data(), stride * 4, kRows);
-    for (std::int64_t t = 0; t < kRows; ++t) {
-      EXPECT_EQ(std::memcmp(&y[t * stride], &x0[t * n0], n0 * 4), 0);
-      EXPECT_EQ(std::memcmp(&y[t * stride + n0], &x1[t * n1], n1 * 4), 0);
-      std::memcpy(&z[t * stride], &x0[t * n0], n0 * 4);
-    }
-    k.get<Binary>(name)(z.data(), stride * 4, x1.data(), n1 * 4, z.data(), stride * 4, kRows);
-    EXPECT_TRUE(z == y);
-  }
-}
-
 TEST(Select, CopiesTheRowsAskedFor) {
   for (const Isa* isa : host_isas()) {
     Kernels k(*isa);
