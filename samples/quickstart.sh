@@ -12,7 +12,9 @@ say "installing what is missing"
 "$root/samples/setup.sh" build gemma3
 
 say "building the compiler (minutes the first time)"
-(cd "$root" && bazel build --jobs="$(nproc)" --disk_cache="$cache/bazel" //compiler:gguf-compile)
+flags=(--jobs="$(nproc)" --disk_cache="$cache/bazel")
+[ ! -t 1 ] || flags+=(--show_progress)
+(cd "$root" && bazel build "${flags[@]}" //compiler:gguf-compile)
 
 say "compiling gemma-3-270m-q4_k_m.gguf to ./gemma3"
 "$root/bazel-bin/compiler/gguf-compile" "$cache/models/gemma-3-270m-q4_k_m.gguf" -o ./gemma3
