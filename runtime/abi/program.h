@@ -69,6 +69,23 @@ enum {
 /* Element types of keys and values; both the same. */
 enum { GC_KV_F32 = 0, GC_KV_F16 = 1, GC_KV_BF16 = 2, GC_KV_Q8_0 = 3, GC_KV_TYPES = 4 };
 
+/* What may be done with the state of a sequence, by kind. The planner sizes it, sessions and servers do it; a program
+ * only appends.
+ *
+ *   kind      append            fork                truncate to p            snapshot, restore     bytes of a sequence
+ *   KV_FULL   rows in blocks    share blocks, count any p: blocks beyond p   blocks up to a        blocks x block_bytes
+ *                               uses; copy the      are given back           position
+ *                               last, unfull one
+ *   KV_RING   rows in a ring    as KV_FULL          while the ring still     the ring's blocks     gc_ring_blocks() x
+ *             of blocks                             holds p's window; else   by reference          block_bytes
+ *                                                   to a kept snapshot
+ *   KV_LATENT as KV_FULL, one compressed row in place of keys and values
+ *   CONV, SSM replaced          copy seq_bytes      only to a kept snapshot  seq_bytes             seq_bytes
+ *   ENCODER   written once      share               no                       seq_bytes             seq_bytes
+ *
+ * A block remembers the role that its rows were written with: only blocks of prompt rows are shared between sequences
+ * or reused for another prompt (roles may differ in arithmetic). */
+
 /* States of one kind and window share block tables: a group. A physical block of a group holds GC_KV_BLOCK
  * consecutive positions (logical block b: positions 64 b .. 64 b + 63) of all the group's layers.
  * A full group's table has one entry a logical block; a ring's table has n entries and logical block b is at
@@ -104,6 +121,19 @@ typedef struct gc_table {
 typedef struct gc_seq {
   gc_table tables[GC_MAX_GROUPS]; /* by group */
 } gc_seq;
+
+/* ---- Experts ----
+ *
+ * A layer with a mixture of experts decides in the step which rows each expert computes. Routing writes these lists into
+ * the arena (sized for the worst case: every row in n_used lists); after a meet each worker takes its share of the
+ * panels of all experts with rows, by bytes, computed from `begin`; an expert's rows are multiplied as one block; a
+ * row's results are added in ascending order of experts, whoever computed them, so the bits don't depend on the batch. */
+typedef struct gc_expert_lists {
+  uint32_t n_experts, n_used;
+  const uint32_t* begin; /* [n_experts + 1]: expert e has the entries begin[e] .. begin[e + 1) */
+  const uint32_t* row;   /* row of the step, ascending within an expert */
+  const float* weight;   /* its routing weight */
+} gc_expert_lists;
 
 /* ---- Sinks: what becomes of the outputs ---- */
 
