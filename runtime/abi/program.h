@@ -94,6 +94,7 @@ typedef struct gc_group {
   uint32_t kind;                     /* GC_STATE_* */
   uint32_t window;                   /* of a ring: positions an attention sees; else 0 */
   uint64_t block_bytes[GC_KV_TYPES]; /* bytes of a physical block, 0 where the type has no kernels */
+  uint64_t seq_bytes;                /* of kinds without blocks: bytes of a sequence; else 0 */
 } gc_group;
 
 typedef struct gc_state {
