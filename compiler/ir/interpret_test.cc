@@ -27,6 +27,7 @@ std::vector<float> eval(const std::string& body, int64_t columns, int tokens, co
       out[i] = w.name == "e" ? float(row + i) : float(1 + row * w.shape.back() + i);
   };
   std::vector<Row> rows;
+  rows.reserve(size_t(tokens));
   for (int t = 0; t < tokens; t++) rows.push_back({t, t, 0, t % 2 == 1});
   return Interpreter(g, read).run(rows)[0].data;
 }
@@ -78,7 +79,7 @@ TEST(Interpret, TablesTurnLikeAngles) {
     return "%h = heads(%x) {heads = 2}\n%y = rope(%h, rows.position" + tables +
            ") {rope_base = 10000, rope_scale = 0.125, rope_dims = 4, rope_neox = true}";
   };
-  std::string r = " = ", p = "(base = 10000, scale = 0.125, dims = 4, fine = 4)";
+  std::string p = "(base = 10000, scale = 0.125, dims = 4, fine = 4)";
   auto plain = eval(graph(""), 8, 30);
   auto tables = eval(graph(", rope_fine = weight \"f\": f32[4, 2, 2] = rope_fine" + p +
                            ", rope_coarse = weight \"c\": f32[8, 2, 2] = rope_coarse" + p),
@@ -151,6 +152,7 @@ Graph model() {
 TEST(Interpret, ChunksAndDecodeAgreeWithOneRun) {
   Graph g = model();
   std::vector<Row> rows;
+  rows.reserve(20);
   for (int t = 0; t < 20; t++) rows.push_back({(t * 7) % 50, t});
   auto whole = Interpreter(g, random_weights(3)).run(rows)[0];
   for (size_t chunk : {1, 3, 7}) {

@@ -156,6 +156,7 @@ std::vector<Tensor> outputs(const Graph& g) {
   std::vector<Tensor> out;
   for (int step = 0; step < 2; step++) {
     std::vector<Row> rows;
+    rows.reserve(4);
     for (int t = 0; t < 3; t++) rows.push_back({step * 3 + t, step * 3 + t, 0, t % 2 == 0});
     rows.push_back({30 + step, step, 1, step == 1});
     for (Tensor& t : interpreter.run(rows)) out.push_back(std::move(t));

@@ -99,10 +99,11 @@ std::vector<ir::Tensor> outputs(const ir::Graph& g) {
     if (op.kind == ir::OpKind::embed) vocab = g.weight(op.one("table")->weight).shape[0];
   ir::Interpreter interpreter(g, ir::random_weights(7));
   std::vector<ir::Tensor> out;
-  for (int step = 0; step < 2; step++) {
+  for (int64_t step = 0; step < 2; step++) {
     std::vector<ir::Row> rows;
-    for (int t = 0; t < 5; t++)
-      rows.push_back({int32_t((step * 5 + t) * 3 % vocab), step * 5 + t, 0, t % 2 == 0});
+    rows.reserve(6);
+    for (int64_t t = step * 5; t < (step + 1) * 5; t++)
+      rows.push_back({int32_t(t * 3 % vocab), t, 0, t % 2 == 0});
     rows.push_back({int32_t(step % vocab), step, 1, true});
     for (ir::Tensor& t : interpreter.run(rows)) out.push_back(std::move(t));
   }
