@@ -157,8 +157,9 @@ class Bench {
 
     // A few packed panels, repeated over the memory; less of it a sample where rows make the work long.
     const std::int64_t panel = panel_bytes(format, k);
-    const std::int64_t panels =
-        std::max<std::int64_t>(std::min(kSampleBytes, bytes_ / 4) / (rows == 1 ? 1 : 4 * rows) / panel, 8);
+    const std::int64_t panels = std::clamp<std::int64_t>(
+        std::min(kSampleBytes, bytes_ / 4) / (rows == 1 ? 1 : 4 * rows) / panel,
+        std::min<std::int64_t>(8, bytes_ / panel / threads), bytes_ / panel / threads);
     const std::int64_t samples = bytes_ / (panels * panel);
     const auto image = pack::packed(format, 64, k, pack::random_matrix(format, 64, k, 1));
     const auto image_bytes = static_cast<std::int64_t>(image.size());

@@ -22,6 +22,7 @@
 #include "codegen_cpu/vec/dot.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
+#include "llvm/IR/InlineAsm.h"
 
 namespace gc::cpu {
 namespace {
@@ -133,6 +134,13 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
   return y;
 }
 
+// The pointer, but LLVM can't tell that it is: what one panel loads through it isn't kept in registers (and spilled)
+// for the next, since a load that broadcasts is part of the product's instruction.
+Value* opaque(Emitter& e, Value* p) {
+  auto* type = llvm::FunctionType::get(e.ptr(), {e.ptr()}, false);
+  return e.b().CreateCall(llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {p});
+}
+
 void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Blocks& blocks,
               const Args& args) {
   auto& b = e.b();
@@ -142,26 +150,53 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
   Value* meta = e.at(args["x"], act_meta_offset(spec.k));
   PanelReader reader(e, layout, spec.k);
   const std::int64_t panel = panel_bytes(spec.format, spec.k);
-  e.for_range(e.i64(0), args["n_panels"], 1, [&](Value* p) {
-    Value* base = e.at(args["panels"], p, panel);
+  const int width = kIntRowPanels;
+  over_panels(e, args["n_panels"], width, [&](Value*, const Values& panels) {
+    Values bases;
+    for (Value* p : panels) bases.push_back(e.at(args["panels"], p, panel));
+    // `lines` of all panels, from `offset` (bytes from a panel's begin) on as far ahead as prefetches run. A panel's last
+    // ones reach into the panel that comes `width` later.
+    const auto prefetch = [&](Value* offset, std::int64_t bytes) {
+      Value* ahead = b.CreateAdd(offset, e.i64(kPrefetchAhead / width));
+      Value* wraps = b.CreateICmpSGE(ahead, e.i64(panel));
+      ahead = b.CreateSelect(wraps, b.CreateAdd(ahead, e.i64(panel * (width - 1))), ahead);
+      for (Value* base : bases) {
+        for (std::int64_t l = 0; l < bytes; l += 64) e.prefetch(e.at(e.at(base, ahead), l));
+      }
+    };
+    Values init(width, v.zero());
+    init.push_back(e.i64(0));
     const Values sums =
-        e.for_range(e.i64(0), e.i64(reader.groups()), 1, {v.zero(), base}, [&](Value* g, const Values& at) {
-          const GroupParts group = reader.group(at[1], g);
-          // What stands before the quants; their own prefetches leave it out.
-          const std::int64_t head = layout.group(kGroupCols).quants;
-          for (std::int64_t i = 0; i < head; i += 64) e.prefetch(e.at(at[1], kPrefetchAhead + i));
-          const PanelReader::Supers supers = reader.supers(group.supers);
+        e.for_range(e.i64(0), e.i64(reader.groups()), 1, init, [&](Value* g, const Values& at) {
+          Value* offset = at[width];
+          std::vector<GroupParts> groups;
+          std::vector<PanelReader::Supers> supers;
+          for (Value* base : bases) {
+            groups.push_back(reader.group(e.at(base, offset), g));
+            supers.push_back(reader.supers(groups.back().supers));
+          }
+          prefetch(offset, layout.group(kGroupCols).quants);  // what stands before the quants
           Value* first = b.CreateMul(g, e.i64(kBlocks32));
-          const Values ys = e.for_range(e.i64(0), group.blocks32, 1, {at[0]}, [&](Value* i, const Values& y) {
-            Value* block = b.CreateAdd(first, i);
-            Value* ahead = e.at(group.quants, i, layout.quant_bytes(), kPrefetchAhead);
-            for (std::int64_t l = 0; l < layout.quant_bytes(); l += 64) e.prefetch(e.at(ahead, l));
-            return Values{row_block(e, *dot, reader, blocks, layout, supers, group, i, e.at(x, block, 64),
-                                    e.at(meta, block, sizeof(ActMeta)), y[0])};
-          });
-          return Values{ys[0], e.at(at[1], group.bytes)};
+          Value* quants = b.CreatePtrDiff(b.getInt8Ty(), groups[0].quants, bases[0]);
+          Values y =
+              e.for_range(e.i64(0), groups[0].blocks32, 1, Values(at.begin(), at.begin() + width),
+                          [&](Value* i, const Values& in) {
+                            prefetch(b.CreateAdd(quants, b.CreateMul(i, e.i64(layout.quant_bytes()))),
+                                     layout.quant_bytes());
+                            Value* block = b.CreateAdd(first, i);
+                            Values out;
+                            for (int j = 0; j < width; ++j) {
+                              const auto shared = [&](Value* p) { return j == 0 ? p : opaque(e, p); };
+                              out.push_back(row_block(e, *dot, reader, blocks, layout, supers[j], groups[j],
+                                                      i, e.at(shared(x), block, 64),
+                                                      e.at(shared(meta), block, sizeof(ActMeta)), in[j]));
+                            }
+                            return out;
+                          });
+          y.push_back(b.CreateAdd(offset, groups[0].bytes));
+          return y;
         });
-    v.store(sums[0], e.at(args["y"], p, 64));
+    for (int j = 0; j < width; ++j) v.store(sums[j], e.at(args["y"], panels[j], 64));
   });
 }
 

@@ -28,7 +28,7 @@ inline TileShapes float_tiles(const Isa& isa) {
 // Panels in flight when there is one row of activations: f32 sums in order of k are chains of FMA latency, so several
 // panels hide it; integer sums have short chains of their own.
 inline constexpr int kFloatRowPanels = 4;
-inline constexpr int kIntRowPanels = 1;
+inline constexpr int kIntRowPanels = 4;
 
 // Bytes that a prefetch runs ahead of the weights' stream: a few hundred ns at one core's bandwidth, and past the
 // 4 KB page at which the hardware's own prefetchers stop.
