@@ -202,22 +202,18 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
 
 // ---- Several rows ----
 
-// void(base, quants, scales, mins, i64 blocks32, ahead, scratch): a group into scratch; prefetches its length at ahead.
+// void(base, quants, scales, mins, i64 blocks32, scratch): a group into scratch.
 llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blocks) {
   const std::string name = "unpack_" + std::string(info(layout.format).text_name);
   return e.function(
-      name,
-      {in("base"), in("quants"), in("scales"), in("mins"), i64("blocks32"), in("ahead"), out("scratch")},
+      name, {in("base"), in("quants"), in("scales"), in("mins"), i64("blocks32"), out("scratch")},
       [&](const Args& args) {
         Vec v(e);
         const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
         const Scratch scratch(*dot, blocks);
         PanelReader reader(e, layout, kGroupCols);
         const PanelReader::Supers supers = reader.supers(args["base"]);
-        const std::int64_t lines = (layout.group(kGroupCols).bytes / kBlocks32 + 63) / 64 * 64;
         e.for_range(e.i64(0), args["blocks32"], 1, [&](Value* i) {
-          Value* ahead = e.at(args["ahead"], i, lines);
-          for (std::int64_t l = 0; l < lines; l += 64) e.prefetch(e.at(ahead, l));
           const std::vector<Value*> steps = reader.steps(e.at(args["quants"], i, layout.quant_bytes()));
           Value* to = e.at(args["scratch"], i, 8 * scratch.step_bytes);
           for (std::size_t s = 0; s < steps.size(); ++s) {
@@ -247,11 +243,14 @@ llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blo
 
 // void(scratch, x, i64 x_stride, i64 meta, y0.., i64 y_stride, i64 blocks32, i64 first): adds a group to
 // the results of `rows` rows and `panels` panels; `first`: starts them at 0. `meta`: bytes from x to the first ActMeta.
+// While it multiplies it prefetches `lines` cache lines a row from each of w0.. on: what comes next, spread evenly over
+// the work. (In the burst of unpacking they would wait for each other.)
 llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
   const std::string name = "tile_" + std::to_string(rows) + "x" + std::to_string(panels) + "_s" +
                            std::to_string(blocks.scale_cols) + (blocks.has_min ? "_min" : "");
   std::vector<Arg> arg_list = {in("scratch"),   in("x"),         i64("x_stride"), i64("meta"),
-                               i64("y_stride"), i64("blocks32"), i64("first")};
+                               i64("y_stride"), i64("blocks32"), i64("first"),    i64("lines")};
+  for (const Arg& w : numbered("w", panels, Arg::Kind::In)) arg_list.push_back(w);
   for (const Arg& y : numbered("y", panels, Arg::Kind::Ptr)) arg_list.push_back(y);
   return e.function(name, arg_list, [&](const Args& args) {
     auto& b = e.b();
@@ -265,6 +264,9 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
     std::vector<Value*> x, y_at;
     Values init;
     Value* is_first = b.CreateICmpNE(args["first"], e.i64(0));
+    // Of each block of 32 columns.
+    static_assert(kBlocks32 == 8);
+    Value* lines = b.CreateLShr(b.CreateAdd(b.CreateMul(args["lines"], e.i64(rows)), e.i64(7)), e.i64(3));
     for (int r = 0; r < rows; ++r) {
       x.push_back(e.at(args["x"], e.i64(r), args["x_stride"]));
       for (int j = 0; j < panels; ++j) {
@@ -276,6 +278,10 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
       Values y = in;
       Value* steps = e.at(args["scratch"], i, 8 * scratch.step_bytes);
       Value* at64 = b.CreateShl(i, e.i64(6));
+      e.for_range(e.i64(0), lines, 1, [&](Value* l) {
+        Value* line = b.CreateShl(b.CreateAdd(b.CreateMul(i, lines), l), e.i64(6));
+        for (const Arg& w : numbered("w", panels, Arg::Kind::In)) e.prefetch(e.at(args[w.name], line), 2);
+      });
       Value* at_meta = b.CreateAdd(args["meta"], b.CreateShl(i, e.i64(4)));
       for (int part = 0; part < blocks.parts(); ++part) {
         std::vector<Chains> acc(y.size(), Chains(e, *dot, chains));
@@ -331,6 +337,8 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
     Value* rows = b.CreateSelect(b.CreateICmpSLT(left, e.i64(stripe)), left, e.i64(stripe));
     Value* x = e.at(args["x"], t0, args["x_stride"]);
     Value* y = e.at(args["y"], t0, args["y_stride"]);
+    const std::int64_t group_lines = (layout.group(kGroupCols).bytes + 63) / 64;
+    Value* lines = b.CreateUDiv(b.CreateAdd(e.i64(group_lines - 1), rows), rows);
     over_panels(e, args["n_panels"], shapes.panels, [&](Value*, const Values& panels) {
       Value* begin = e.i64(0);
       e.for_range(e.i64(0), e.i64(reader.groups()), 1, {begin}, [&](Value* g, const Values& at) {
@@ -339,17 +347,15 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
         for (int j = 0; j < shapes.panels; ++j) {
           Value* base = e.at(e.at(args["panels"], panels[j], panel), at[0]);
           const GroupParts group = reader.group(base, g);
-          // A panel's last prefetches reach into the panel that comes `shapes.panels` later.
-          Value* ahead = b.CreateAdd(at[0], e.i64(kPrefetchAhead));
-          Value* wraps = b.CreateICmpSGE(ahead, e.i64(panel));
-          ahead = b.CreateSelect(wraps, b.CreateAdd(ahead, e.i64(panel * (shapes.panels - 1))), ahead);
-          b.CreateCall(
-              unpack, {base, group.quants, group.scales, group.mins, group.blocks32,
-                       e.at(e.at(args["panels"], panels[j], panel), ahead), e.at(buffer, j * scratch.bytes)});
+          b.CreateCall(unpack, {base, group.quants, group.scales, group.mins, group.blocks32,
+                                e.at(buffer, j * scratch.bytes)});
           bytes = group.bytes;
           blocks32 = group.blocks32;
         }
         Value* first = b.CreateZExt(b.CreateICmpEQ(g, e.i64(0)), b.getInt64Ty());
+        // The next group, the last one's that of the panel which comes `shapes.panels` later.
+        Value* next = b.CreateAdd(at[0], bytes);
+        next = b.CreateSelect(b.CreateICmpSGE(next, e.i64(panel)), e.i64(panel * shapes.panels), next);
         // From the group's activations back to the row's begin, then to its meta.
         Value* meta =
             b.CreateSub(e.i64(act_meta_offset(spec.k)),
@@ -362,7 +368,12 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
                                       meta,
                                       args["y_stride"],
                                       blocks32,
-                                      first};
+                                      first,
+                                      lines};
+          for (Value* p : panels) {
+            Value* line = b.CreateAdd(next, b.CreateMul(t, b.CreateShl(lines, e.i64(6))));
+            call.push_back(e.at(e.at(args["panels"], p, panel), line));
+          }
           for (Value* p : panels) call.push_back(e.at(row, p, 64));
           b.CreateCall(tile(e, blocks, n, shapes.panels), call);
         });

@@ -16,9 +16,9 @@ namespace {
 class EveryFormat : public testing::TestWithParam<Format> {};
 
 std::vector<std::int64_t> columns(Format format) {
-  if (info(format).kind == FormatKind::kFloat) return {1, 7, 32, 65, 255, 256, 290, 640};
-  if (info(format).block_values == 256) return {256, 512, 1280};
-  return {32, 64, 224, 256, 288, 640, 1152};
+  if (info(format).kind == FormatKind::kFloat) return {1, 65, 256, 290};
+  if (info(format).block_values == 256) return {256, 768};
+  return {32, 224, 288, 640};
 }
 
 struct Case {
@@ -63,25 +63,25 @@ TEST_P(EveryFormat, IsTheReferenceOnEveryIsa) {
     }
     Jit jit(e);
     for (std::int64_t k : columns(format)) {
-      for (std::int64_t n : {16, 33, 50}) {
+      for (std::int64_t n : {16, 33, 80}) {  // 1, 3 and 5 panels
         const Case c(format, k, n);
-        constexpr std::int64_t kMaxRows = 17;
-        const std::vector<float> x = random_activations(kMaxRows * k, 7);
-        const std::vector<float> want = expected(c, x, kMaxRows);
+        const std::int64_t max_rows = n == 80 ? 17 : 7;
+        const std::vector<float> x = random_activations(max_rows * k, 7);
+        const std::vector<float> want = expected(c, x, max_rows);
         const std::int64_t panels = panels_of(n), width = panels * kPanelRows, y_stride = (width + 16) * 4;
         const std::int64_t x_stride = input == ir::Elem::Q16 ? act_row_bytes(k) + 64 : k * 4;
-        auto xq = aligned<std::uint8_t>(kMaxRows * x_stride);
+        auto xq = aligned<std::uint8_t>(max_rows * x_stride);
         if (input == ir::Elem::Q16) {
-          jit.get<QuantizeFn>("quantize_" + std::to_string(k))(x.data(), k * 4, xq.get(), x_stride, kMaxRows);
+          jit.get<QuantizeFn>("quantize_" + std::to_string(k))(x.data(), k * 4, xq.get(), x_stride, max_rows);
         } else {
           std::memcpy(xq.get(), x.data(), x.size() * 4);
         }
         auto* f = jit.get<MatmulFn>(matmul_name({format, k, input}));
-        for (std::int64_t rows = 1; rows <= kMaxRows; ++rows) {
-          auto y = aligned<float>(kMaxRows * y_stride / 4);
-          std::fill_n(y.get(), kMaxRows * y_stride / 4, std::nanf(""));
+        for (std::int64_t rows = 1; rows <= max_rows; ++rows) {
+          auto y = aligned<float>(max_rows * y_stride / 4);
+          std::fill_n(y.get(), max_rows * y_stride / 4, std::nanf(""));
           f(c.panels.get(), xq.get(), x_stride, y.get(), y_stride, panels, rows);
-          for (std::int64_t t = 0; t < kMaxRows; ++t) {
+          for (std::int64_t t = 0; t < max_rows; ++t) {
             for (std::int64_t i = 0; i < y_stride / 4; ++i) {
               const float got = y[t * y_stride / 4 + i];
               if (t < rows && i < width) {
