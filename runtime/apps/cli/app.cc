@@ -16,10 +16,7 @@ int64_t now_ns() {
 
 int App::fail_text(Str text, bool cut) {
   out.flush();  // what was said before comes before
-  err.print(name, ": error: ");
-  // A name or an argument may hold line breaks and terminal sequences.
-  for (char c : text) err.put(static_cast<uint8_t>(c) < 0x20 || c == 0x7f ? '?' : c);
-  err.print(cut ? "...\n" : "\n");
+  err.print(Line{name}, ": error: ", Line{text}, cut ? "...\n" : "\n");
   err.flush();
   return kExitError;
 }

@@ -12,16 +12,16 @@ constexpr int kPasses = 8;
 constexpr int64_t kEnough = 400000000;  // ns in all, once there were two passes
 constexpr size_t kStreams = 4;
 
-typedef uint64_t Line __attribute__((vector_size(64)));
+typedef uint64_t CacheLine __attribute__((vector_size(64)));
 
 // Returns something that depends on every line, so that no load can go.
 #define GCRT_READ_LINES(name, attributes)                                         \
-  attributes uint64_t name(const Line* lines, size_t n) {                         \
+  attributes uint64_t name(const CacheLine* lines, size_t n) {                    \
     const size_t part = n / kStreams;                                             \
-    Line sum[kStreams] = {};                                                      \
+    CacheLine sum[kStreams] = {};                                                 \
     for (size_t i = 0; i < part; ++i)                                             \
       for (size_t s = 0; s < kStreams; ++s) sum[s] ^= lines[s * part + i];        \
-    const Line all = sum[0] ^ sum[1] ^ sum[2] ^ sum[3];                           \
+    const CacheLine all = sum[0] ^ sum[1] ^ sum[2] ^ sum[3];                      \
     return all[0] ^ all[1] ^ all[2] ^ all[3] ^ all[4] ^ all[5] ^ all[6] ^ all[7]; \
   }
 GCRT_READ_LINES(read_plain, )
@@ -32,8 +32,8 @@ GCRT_READ_LINES(read_avx512, __attribute__((target("avx512f"))))
 #undef GCRT_READ_LINES
 
 struct Pass {
-  uint64_t (*read)(const Line*, size_t);
-  const Line* lines;
+  uint64_t (*read)(const CacheLine*, size_t);
+  const CacheLine* lines;
   size_t n;
   uint32_t workers;
   uint64_t sink;
@@ -52,7 +52,7 @@ double measure_read_bandwidth(WorkerPool& pool, Span<const uint8_t> data) {
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(data.data()) + 63) & ~uintptr_t{63};
   const uintptr_t end = reinterpret_cast<uintptr_t>(data.end());
   if (end < begin + 64 * kStreams) return 0;
-  Pass pass = {read_plain, reinterpret_cast<const Line*>(begin), (end - begin) / 64, pool.workers(), 0};
+  Pass pass = {read_plain, reinterpret_cast<const CacheLine*>(begin), (end - begin) / 64, pool.workers(), 0};
 #if defined(__x86_64__)
   const uint64_t have = cpu_features();
   if (have >> kCpu_avx2 & 1) pass.read = read_avx2;

@@ -231,7 +231,7 @@ TEST_F(Cli, NothingToDo) {
   EXPECT_NE(help.out.find("tokenize"), std::string::npos);
   EXPECT_NE(help.out.find("--repeat-penalty X"), std::string::npos);
   EXPECT_NE(run({"bench", "-h"}).out.find("-npl N,N"), std::string::npos);
-  EXPECT_EQ(run({"--version"}).out, "test 1\nfake \"model\": test other\n");
+  EXPECT_EQ(run({"--version"}).out, "test 1\nfake?[2J \"model\": test other\n");
 }
 
 TEST_F(Cli, Tokenize) {
@@ -289,11 +289,11 @@ TEST_F(Cli, LogitsThatFail) {
 TEST_F(Cli, Info) {
   const Ran text = run({"info"});
   EXPECT_EQ(text.status, 0);
-  EXPECT_NE(text.out.find("fake \"model\""), std::string::npos);
+  EXPECT_NE(text.out.find("fake?[2J \"model\"\n"), std::string::npos);
   EXPECT_NE(text.out.find("memory for a context of 64"), std::string::npos) << text.out;
   const Ran json = run({"info", "--json", "-c", "128"});
   EXPECT_EQ(json.status, 0);
-  for (const char* part : {"\"name\": \"fake \\\"model\\\"\"", "\"n_ctx\": 128",
+  for (const char* part : {"\"name\": \"fake\\u001b[2J \\\"model\\\"\"", "\"n_ctx\": 128",
                            "\"kv_bytes\": {\"f32\": 131072, \"f16\": 131072}", "\"code_bytes\": 11",
                            "\"weights_bytes\": 1052672"})
     EXPECT_NE(json.out.find(part), std::string::npos) << part << " in " << json.out;

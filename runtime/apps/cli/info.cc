@@ -98,7 +98,7 @@ struct Number {
 };
 
 void text_line(Output& out, const char* what, Str value) {
-  if (!value.empty()) out.print(Left{what, 14}, value, "\n");
+  if (!value.empty()) out.print(Left{what, 14}, Line{value}, "\n");
 }
 
 void text_model(const Facts& f, Output& out) {

@@ -67,6 +67,7 @@ constexpr Row kRows[] = {
   {kRun, "--no-display-prompt", nullptr, "print only what is generated", Kind::kOff, AT(display_prompt)},
   {kRun, "-sp --special", nullptr, "print control tokens", Kind::kOn, AT(special)},
   {kRun | kTok, "--ids", nullptr, "print token ids, on one line, commas between", Kind::kOn, AT(ids)},
+  {kRun, "-no-cnv --no-conversation", nullptr, "complete, don't chat: what this does anyway", Kind::kOff, AT(conversation)},
   // ---- sampling
   {kRun, "-s --seed", "N", "the same seed gives the same text; -1: random (default)", Kind::kSeed, AT(seed)},
   {kRun, "--samplers", "NAMES", "stages in order (default 'penalties;top_k;top_p;min_p;temperature')", Kind::kText, AT(samplers)},

@@ -68,6 +68,7 @@ struct Options {
   // Generation.
   int64_t n_predict = -1;
   bool ignore_eos = false;
+  bool conversation = false;
   TextList stops;
   // Sampling. NaN or kUnset: the model's own default, or else the sampler's.
   static constexpr int64_t kUnset = INT64_MIN;

@@ -36,15 +36,26 @@ Output& Output::put(Fixed number) {
   return put(w.text());
 }
 
+Output& Output::put(Line line) {
+  for (size_t i = 0; i < line.text.size(); ++i) {
+    const uint8_t c = static_cast<uint8_t>(line.text[i]);
+    const uint8_t next = i + 1 < line.text.size() ? static_cast<uint8_t>(line.text[i + 1]) : 0;
+    const bool wide = c == 0xC2 && next >= 0x80 && next < 0xA0;  // U+0080 to U+009F
+    i += wide;
+    put(wide || c < 0x20 || c == 0x7f ? '?' : line.text[i]);
+  }
+  return *this;
+}
+
 Output& Output::put(Left column) {
-  put(column.text);
+  put(Line{column.text});
   for (size_t n = width_of(column.text); n < column.width; ++n) put(' ');
   return *this;
 }
 
 Output& Output::put(Right column) {
   for (size_t n = width_of(column.text); n < column.width; ++n) put(' ');
-  return put(column.text);
+  return put(Line{column.text});
 }
 
 Output& Output::put(Json json) {

@@ -13,7 +13,12 @@ struct Fixed {
   double value;
   int decimals;
 };
-// Text in a column: spaces on the left for numbers, on the right for words.
+// Text that stays on its line and is no command to a terminal: '?' for each control character. Names come from files
+// of strangers.
+struct Line {
+  Str text;
+};
+// A line's text in a column: spaces on the left for numbers, on the right for words.
 struct Left {
   Str text;
   size_t width;
@@ -36,6 +41,7 @@ class Output {
 
   Output& put(Str text);
   Output& put(Fixed number);
+  Output& put(Line line);
   Output& put(Left column);
   Output& put(Right column);
   Output& put(Json text);

@@ -66,8 +66,8 @@ int run_help(App& app, const Options& options) {
 }
 
 int print_version(App& app) {
-  app.out.print(gc_the_model.compiler, "\n",
-                gc_the_model.name[0] ? gc_the_model.name : gc_the_model.architecture, ":");
+  const char* model = gc_the_model.name[0] ? gc_the_model.name : gc_the_model.architecture;
+  app.out.print(gc_the_model.compiler, "\n", Line{model}, ":");
   for (uint32_t i = 0; i < gc_n_programs; ++i) app.out.print(" ", gc_programs[i]->isa);
   app.out.print("\n");
   return app.done();

@@ -177,7 +177,7 @@ gc_model make_model() {
   gc_model m = {};
   m.abi_version = GC_ABI_VERSION;
   m.size = sizeof m;
-  m.name = "fake \"model\"";
+  m.name = "fake\x1b[2J \"model\"";  // names come from files of strangers
   m.architecture = "fake";
   m.license = "none";
   m.chat_template = "";
