@@ -174,7 +174,8 @@ TEST_F(Cli, ContextsEnd) {
 
 TEST_F(Cli, BadNumbersAndModels) {
   EXPECT_FAILS(run({"-p", "N", "--no-display-prompt"}), "the model's output is not a number");
-  EXPECT_FAILS(run({"-p", "a", "-ctk", "q8_0", "-ctv", "q8_0"}), "this file has no kernels for that KV type");
+  EXPECT_FAILS(run({"-p", "a", "-ctk", "q8_0", "-ctv", "q8_0"}),
+               "this file has no code for a KV cache of q8_0; it has f32, f16");
   EXPECT_FAILS(run({"-p", "a", "--isa", "none"}), "this file has no program 'none'; it has: test other");
   EXPECT_FAILS(run({"-p", "a", "--repeat-penalty", "0"}), "repeat_penalty must be above 0");
   EXPECT_FAILS(run({"-p", "a", "--samplers", "top_k;what"}), "no sampler is called 'what'");
