@@ -156,6 +156,13 @@ int64_t CpuBackend::worker_row_scratch(const Graph&, const Op& op) const {
   return op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsManyRows : 0;
 }
 
+// A split is one range of one row, all its kv heads.
+int64_t CpuBackend::split_bytes(const Graph& graph, const Op& op) const {
+  if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
+  const AttnSpec spec = attn_spec(graph, op, GC_KV_F32);
+  return spec.kv_heads * attn_partial_bytes(spec);
+}
+
 int64_t CpuBackend::kv_block_bytes(const ir::State& state, int kv_type) const {
   if (kv_type != GC_KV_F32 && kv_type != GC_KV_F16) return 0;
   return kv_state_bytes(state.heads, state.k_dim, state.v_dim, kv_type);

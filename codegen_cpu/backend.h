@@ -17,6 +17,7 @@ class CpuBackend : public Backend {
   int64_t panel_bytes(Format format, int64_t columns) const override;
   int64_t worker_scratch(const ir::Graph& graph, const ir::Op& op) const override;
   int64_t worker_row_scratch(const ir::Graph& graph, const ir::Op& op) const override;
+  int64_t split_bytes(const ir::Graph& graph, const ir::Op& op) const override;
   int64_t kv_block_bytes(const ir::State& state, int kv_type) const override;
 
  private:
@@ -31,5 +32,9 @@ RopeKernelSpec rope_kernel_spec(const ir::Graph& graph, const ir::Op& op);
 // long enough to stream, the scratch small enough for the cache.
 inline constexpr int64_t kGluColumnsFewRows = 512;
 inline constexpr int64_t kGluColumnsManyRows = 64;
+
+// Ranges of positions (kernels/attention) from which on few rows' attention is split among workers: below, the second
+// meeting costs more than half of the work saves.
+inline constexpr int64_t kSplitRanges = 4;
 
 }  // namespace gc::cpu

@@ -443,30 +443,75 @@ class SectionEmitter {
     e_.if_then(b_.CreateICmpEQ(alone, e_.i32(0)), [&] { frame_.meet(); });
   }
 
+  // Attention of the rows, whose keys and values are appended: q at the beginning of q's rows.
+  void emit_attention_over(const Op& op, const AttnCall& c, const Rows& q, Value* q_norm, Value* fine,
+                           Value* coarse) {
+    const Rows y = rows_of(op.results[0]);
+    Value* sinks = weight_or_null(op, "sinks");
+    auto whole_rows = [&] {
+      meet_after_append();
+      call(attn(e_, c.spec), c.head,
+           {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, c.lo, c.hi,
+            frame_.ptr(Slot::scratch)});
+    };
+    if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
+    // Fewer units than workers over a long context: workers share the ranges of positions.
+    Value* step = frame_.ptr(Slot::step);
+    Value* n = frame_.i64(Slot::n_rows);
+    Value* units = b_.CreateMul(n, e_.i64(c.spec.kv_heads));
+    Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)),
+                              b_.CreateICmpULT(units, frame_.i64(Slot::workers)));
+    const auto counted = e_.if_else(
+        few, [&] { return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})}; },
+        [&] { return Emitter::Values{e_.i64(0)}; });
+    Value* ranges = counted[0];
+    Value* cap = b_.CreateZExt(e_.member_i32(step, offsetof(gc_step, splits_cap)), b_.getInt64Ty());
+    Value* split = b_.CreateAnd(b_.CreateICmpUGE(ranges, e_.i64(kSplitRanges)),
+                                b_.CreateICmpULE(b_.CreateMul(ranges, n), cap));
+    auto by_ranges = [&] {
+      frame_.meet();  // a range's keys may come from any worker
+      Value* items = b_.CreateMul(units, ranges);
+      auto bound = [&](Value* j) {
+        return b_.CreateCall(share_units(e_), {items, j, frame_.i64(Slot::workers)});
+      };
+      Value* worker = frame_.i64(Slot::worker);
+      Value* lo = bound(worker);
+      Value* hi = bound(b_.CreateAdd(worker, e_.i64(1)));
+      Value* partials = frame_.ptr(Slot::splits);
+      call(attn_split(e_, c.spec), c.head,
+           {q.base, q.stride, q_norm, fine, coarse, partials, ranges, lo, hi, frame_.ptr(Slot::scratch)});
+      frame_.meet();
+      b_.CreateCall(attn_merge(e_, c.spec), {step, partials, ranges, sinks, y.base, y.stride, c.lo, c.hi});
+    };
+    e_.if_else(
+        split,
+        [&] {
+          by_ranges();
+          return Emitter::Values{};
+        },
+        [&] {
+          whole_rows();
+          return Emitter::Values{};
+        });
+  }
+
   void emit_attn_block(const Op& op) {
     const AttnCall c = attn_call(op);
-    const Rows qkv = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    const Rows qkv = rows_of(op.inputs[0]);
     Value* fine = weight_or_null(op, "rope_fine");
     Value* coarse = weight_or_null(op, "rope_coarse");
     call(attn_append(e_, c.spec), c.head,
          {qkv.base, qkv.stride, weight_or_null(op, "k_norm"), fine, coarse, c.lo, c.hi});
-    meet_after_append();
-    call(attn(e_, c.spec), c.head,
-         {qkv.base, qkv.stride, weight_or_null(op, "q_norm"), fine, coarse, weight_or_null(op, "sinks"),
-          y.base, y.stride, c.lo, c.hi, frame_.ptr(Slot::scratch)});
+    emit_attention_over(op, c, qkv, weight_or_null(op, "q_norm"), fine, coarse);
   }
 
   // q, k and v apart, already normed and turned.
   void emit_attention(const Op& op) {
     const AttnCall c = attn_call(op);
-    const Rows q = rows_of(op.inputs[0]), k = rows_of(op.inputs[1]), v = rows_of(op.inputs[2]),
-               y = rows_of(op.results[0]);
+    const Rows q = rows_of(op.inputs[0]), k = rows_of(op.inputs[1]), v = rows_of(op.inputs[2]);
     Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
     call(kv_append(e_, c.spec), c.head, {k.base, k.stride, v.base, v.stride, none, none, none, c.lo, c.hi});
-    meet_after_append();
-    call(attn(e_, c.spec), c.head,
-         {q.base, q.stride, none, none, none, weight_or_null(op, "sinks"), y.base, y.stride, c.lo, c.hi,
-          frame_.ptr(Slot::scratch)});
+    emit_attention_over(op, c, q, none, none, none);
   }
 
   Emitter& e_;

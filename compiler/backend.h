@@ -28,6 +28,9 @@ class Backend {
   virtual int64_t worker_scratch(const ir::Graph& graph, const ir::Op& op) const = 0;
   virtual int64_t worker_row_scratch(const ir::Graph& graph, const ir::Op& op) const = 0;
 
+  // Bytes that the op needs for each of a step's splits (gc_arena.per_split); 0: it isn't split.
+  virtual int64_t split_bytes(const ir::Graph&, const ir::Op&) const { return 0; }
+
   // Bytes of a KV block of one layer (GC_KV_BLOCK positions) for a KV type of runtime/abi/program.h; 0: no kernels.
   virtual int64_t kv_block_bytes(const ir::State& state, int kv_type) const = 0;
 };

@@ -141,6 +141,7 @@ struct How {
   uint32_t workers = 1;
   uint32_t chunk = 64;
   uint8_t role = GC_ROLE_PROMPT;
+  uint32_t n_ctx = 128;
 };
 
 // A session whose steps give logits of every token.
@@ -149,7 +150,7 @@ class Runner {
   Runner(const gcrt::Model& model, const How& run, uint32_t n_seqs = 1) : n_vocab_(model.program->n_vocab) {
     char message[256] = "";
     const gcrt::Status s = session_.init(model,
-                                         {.n_ctx = 128,
+                                         {.n_ctx = run.n_ctx,
                                           .n_seqs = n_seqs,
                                           .n_ubatch = run.chunk,
                                           .n_outputs = run.chunk,
@@ -279,6 +280,29 @@ TEST_P(Programs, SequencesOfAStepDontTouchEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Programs, ::testing::ValuesIn(testing::tiny_cases()),
                          [](const auto& test) { return test.param.name; });
+
+// Few rows over a long context: with more workers than rows they share its ranges of positions.
+TEST(Program, LongContextsAreSplitAmongWorkersWithTheSameBits) {
+  const TinyProgramModel model(Case{"llama_long", {.architecture = "llama", .n_layer = 2, .context = 4096}});
+  const Program program(model, cpu::best_host_isa());
+  const std::vector<int32_t> ids = ids_of(model.n_vocab(), 2200, 3);
+  std::vector<float> first;
+  for (uint32_t workers : {1u, 2u, 5u}) {
+    Runner runner(program.model(), {.workers = workers, .chunk = 220, .n_ctx = 4096});
+    std::vector<float> all;
+    for (size_t at = 0; at < ids.size();) {
+      // A prompt in chunks, then one row at a time, then three.
+      const size_t n = at < 1980 ? 220 : at < 2190 ? 1 : 3;
+      std::vector<gcrt::Token> tokens;
+      for (size_t i = 0; i < n && at < ids.size(); ++i)
+        tokens.push_back({ids[at++], 0, GC_ROLE_PROMPT, true});
+      const std::vector<float> logits = runner.step(tokens);
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    if (first.empty()) first = all;
+    EXPECT_TRUE(same_bits(first, all)) << workers << " workers";
+  }
+}
 
 // Every op has code, not only those that the passes leave: with each pass switched off a program still compiles, and
 // means the same (quantize_activations apart, which block formats need).

@@ -262,6 +262,8 @@ class Planner {
         std::max<uint64_t>(arena.per_worker, round_up(backend_.worker_scratch(graph(), op), kAlign));
     arena.per_worker_row =
         std::max<uint64_t>(arena.per_worker_row, round_up(backend_.worker_row_scratch(graph(), op), kAlign));
+    arena.per_split =
+        std::max<uint64_t>(arena.per_split, round_up(backend_.split_bytes(graph(), op), kAlign));
   }
 
   // Shared Prep values lie behind the Rows values; a worker's own part begins with Prep and OutPrep values.

@@ -29,6 +29,7 @@ struct TinyModel {
   bool tokens = true;           // a list of n_vocab tokens, and tokenizer "none"
   Format format = Format::F32;  // of the matrices, where their rows are whole blocks of it, else Q8_0 or F32
   uint64_t seed = 1;
+  uint32_t context = 256;  // positions
 
   Format format_of(uint64_t cols) const {
     for (Format f : {format, Format::Q8_0}) {
@@ -71,7 +72,7 @@ class TinyTensors {
 
 inline void tiny_keys(GgufWriter& w, const TinyModel& m) {
   const std::string a = m.architecture + ".";
-  w.str("general.name", "tiny").u32(a + "context_length", 256).u32(a + "embedding_length", m.n_embd);
+  w.str("general.name", "tiny").u32(a + "context_length", m.context).u32(a + "embedding_length", m.n_embd);
   w.u32(a + "block_count", m.n_layer).u32(a + "feed_forward_length", m.n_ff);
   w.u32(a + "attention.head_count", m.n_head).u32(a + "attention.head_count_kv", m.n_head_kv);
   w.u32(a + "attention.key_length", m.head_dim).u32(a + "attention.value_length", m.head_dim);

@@ -239,6 +239,23 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
   });
 }
 
+llvm::Function* attn_most_ranges(Emitter& e, const AttnSpec& spec) {
+  AttnSpec key = spec;
+  key.kv_heads = 1;  // a row is a unit then
+  auto body = [&](const Args& a) {
+    llvm::IRBuilder<>& b = e.b();
+    const auto most =
+        e.for_range(e.i64(0), a["n_rows"], 1, {e.i64(0)}, [&](Value* row, const Emitter::Values& in) {
+          const Ranges ranges = ranges_of(e, emit_unit(e, key, a["step"], row));
+          Value* n = b.CreateAdd(b.CreateSub(ranges.last, ranges.first), e.i64(1));
+          return Emitter::Values{b.CreateSelect(b.CreateICmpSGT(n, in[0]), n, in[0])};
+        });
+    b.CreateRet(most[0]);
+  };
+  return e.function(cat("attn_most_ranges_w", spec.window), {ptr("step"), i64("n_rows")}, body,
+                    e.b().getInt64Ty());
+}
+
 llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
   check(spec);
   AttnSpec key = spec;

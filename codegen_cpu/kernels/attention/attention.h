@@ -78,6 +78,9 @@ constexpr std::int64_t attn_ranges(std::int64_t pos, std::int64_t window) {
 }
 std::int64_t attn_partial_bytes(const AttnSpec& spec);
 
+// i64(step, i64 n_rows): the largest attn_ranges() of the step's rows.
+llvm::Function* attn_most_ranges(Emitter& e, const AttnSpec& spec);
+
 // Items are units x ranges: item i is range i % ranges (from the row's first range on) of unit i / ranges, where
 // `ranges` is at least attn_ranges() of every row; items past a row's last range do nothing. Item i's result is at
 // partials + i * attn_partial_bytes.
