@@ -161,7 +161,7 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
       Value* wraps = b.CreateICmpSGE(ahead, e.i64(panel));
       ahead = b.CreateSelect(wraps, b.CreateAdd(ahead, e.i64(panel * (width - 1))), ahead);
       for (Value* base : bases) {
-        for (std::int64_t l = 0; l < bytes; l += 64) e.prefetch(e.at(e.at(base, ahead), l));
+        for (std::int64_t l = 0; l < bytes; l += 64) e.prefetch(e.at(e.at(base, ahead), l), 2);
       }
     };
     Values init(width, v.zero());

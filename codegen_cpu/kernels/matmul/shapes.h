@@ -25,13 +25,13 @@ inline TileShapes float_tiles(const Isa& isa) {
   return {3, 2};
 }
 
-// Panels in flight when there is one row of activations: f32 sums in order of k are chains of FMA latency, so several
-// panels hide it; integer sums have short chains of their own.
+// Panels in flight when there is one row of activations: four streams read memory a third faster than one (17.2 GB/s
+// against 12.7, one core of a Sapphire Rapids), and f32 sums in order of k are chains whose latency needs company.
 inline constexpr int kFloatRowPanels = 4;
 inline constexpr int kIntRowPanels = 4;
 
-// Bytes that a prefetch runs ahead of the weights' stream: a few hundred ns at one core's bandwidth, and past the
-// 4 KB page at which the hardware's own prefetchers stop.
+// Bytes that prefetches run ahead, over all streams together: a few hundred ns at one core's bandwidth. Twice and four
+// times as much were slower; into the second level (there is more room to wait) 3 % faster than into the first.
 inline constexpr std::int64_t kPrefetchAhead = 4096;
 
 // Activations that stay in the second-level cache while all panels pass by; half of the smallest common one.
