@@ -2,6 +2,7 @@
 
 #include "codegen_cpu/act_layout.h"
 #include "codegen_cpu/glu_panels.h"
+#include "codegen_cpu/kernels/elementwise/elementwise.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kv_layout.h"
 #include "compiler/base/error.h"
@@ -66,6 +67,7 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   s.window = op.i64(AttrName::window);
   s.scale = static_cast<float>(op.f32(AttrName::scale));
   s.cap = static_cast<float>(op.f32_or(AttrName::cap, 0));
+  s.alibi = static_cast<float>(op.f32_or(AttrName::alibi, 0));
   s.sinks = op.one("sinks").has_value();
   if (op.kind == OpKind::attn_block) {
     s.q_norm = op.one("q_norm").has_value();
@@ -95,7 +97,8 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
       return can_multiply(graph, op, op.slot("rows"));
     case OpKind::matmul_glu:
       return can_glu(graph, op);
-    case OpKind::embed: {
+    case OpKind::embed:
+    case OpKind::embed_position: {
       const ir::Weight& w = graph.weight(op.one("table")->weight);
       if (has_layout(w.format)) return "";
       return cat("tensors of type ", gc::name(w.format), " ('", w.name, "') have no kernels yet");
@@ -103,6 +106,8 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::attn_block:
     case OpKind::attention:
       return attn_unsupported(attn_spec(graph, op, GC_KV_F16));
+    case OpKind::temper:
+      return op.i64(AttrName::period) < kTemperReach / kMaxTempers ? "temperatures of too short periods" : "";
     case OpKind::rope:
       return op.one("rope_fine") ? "" : "has no tables; pass fold_constants makes them";
     case OpKind::rms_norm:
@@ -112,6 +117,9 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::heads:
     case OpKind::merge_heads:
     case OpKind::scale:
+    case OpKind::weigh:
+    case OpKind::clamp:
+    case OpKind::mul_heads:
     case OpKind::add:
     case OpKind::mul:
     case OpKind::act:

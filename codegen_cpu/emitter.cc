@@ -121,6 +121,14 @@ Value* Emitter::stack(std::int64_t bytes) {
   return a;
 }
 
+Value* Emitter::floats(const std::vector<float>& values) {
+  llvm::Constant* data = llvm::ConstantDataArray::get(context_, values);
+  auto* g =
+      new llvm::GlobalVariable(*module_, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data);
+  g->setAlignment(llvm::Align(64));
+  return g;
+}
+
 void Emitter::prefetch(Value* p, int locality) {
   builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr()}, {p, i32(0), i32(locality), i32(1)});
 }

@@ -89,6 +89,8 @@ class Emitter {
   llvm::Value* member_ptr(llvm::Value* base, std::int64_t offset) { return load(ptr(), at(base, offset), 8); }
   // Stack memory of the whole function, aligned to 64 bytes. For small sizes known now.
   llvm::Value* stack(std::int64_t bytes);
+  // Constant f32s in the program's data, aligned to 64 bytes.
+  llvm::Value* floats(const std::vector<float>& values);
   // Lines from p on are wanted soon: locality 3 keeps them in all levels, 0 in none.
   void prefetch(llvm::Value* p, int locality = 3);
 

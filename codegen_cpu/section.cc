@@ -157,8 +157,13 @@ class SectionEmitter {
         if (step.split == Split::Columns) return emit_softcap_columns(step, op);
         [[fallthrough]];
       case OpKind::embed:
+      case OpKind::embed_position:
       case OpKind::rms_norm:
       case OpKind::layer_norm:
+      case OpKind::weigh:
+      case OpKind::clamp:
+      case OpKind::temper:
+      case OpKind::mul_heads:
       case OpKind::scale:
       case OpKind::add:
       case OpKind::mul:
@@ -202,14 +207,34 @@ class SectionEmitter {
         b_.CreateCall(embed(e_, spec), {step_rows(lo), weight(table), y.base, y.stride, n});
         return;
       }
-      case OpKind::rms_norm:
-        return emit_rms_norm(op, lo, row_hi(step));
+      case OpKind::embed_position: {
+        const ir::WeightUse table = *op.one("table");
+        const Format format = plan_.graph.weight(table.weight).format;
+        b_.CreateCall(embed_position(e_, {format, cols}),
+                      {step_rows(lo), weight(table), y.base, y.stride, n});
+        return;
+      }
+      case OpKind::rms_norm: {
+        const NormSpec spec{last(op), op.one("weight").has_value(), f(op, AttrName::eps), op.out()};
+        return emit_last(op, lo, row_hi(step), rms_norm(e_, spec), {weight_or_null(op, "weight")});
+      }
       case OpKind::layer_norm: {
-        const LayerNormSpec spec{cols, op.one("weight").has_value(), op.one("bias").has_value(),
+        const LayerNormSpec spec{last(op), op.one("weight").has_value(), op.one("bias").has_value(),
                                  f(op, AttrName::eps), op.out()};
+        return emit_last(op, lo, row_hi(step), layer_norm(e_, spec),
+                         {weight_or_null(op, "weight"), weight_or_null(op, "bias")});
+      }
+      case OpKind::weigh: {
+        const ir::WeightUse w = *op.one("weight");
+        const WeighSpec spec{last(op), plan_.graph.weight(w.weight).shape[0],
+                             op.i64_or(AttrName::inverse, 0) != 0};
+        return emit_last(op, lo, row_hi(step), weigh(e_, spec), {weight(w)});
+      }
+      case OpKind::temper: {
+        const TemperSpec spec{f(op, AttrName::by), op.i64(AttrName::period), op.i64_or(AttrName::offset, 0),
+                              cols};
         const Rows x0 = x(0);
-        b_.CreateCall(layer_norm(e_, spec), {x0.base, x0.stride, weight_or_null(op, "weight"),
-                                             weight_or_null(op, "bias"), y.base, y.stride, n});
+        b_.CreateCall(temper(e_, spec), {step_rows(lo), x0.base, x0.stride, y.base, y.stride, n});
         return;
       }
       case OpKind::residual_norm: {
@@ -252,6 +277,10 @@ class SectionEmitter {
         return binary(add(e_, cols));
       case OpKind::mul:
         return binary(mul(e_, cols));
+      case OpKind::mul_heads:
+        return binary(mul_heads(e_, columns(op.inputs[1]), last(op)));
+      case OpKind::clamp:
+        return unary(clamp(e_, f(op, AttrName::limit), cols));
       case OpKind::act:
         return unary(act(e_, op.fn(), cols));
       case OpKind::scale:
@@ -265,22 +294,21 @@ class SectionEmitter {
     }
   }
 
-  // Over the last dimension: of a row, or of each head in it.
-  void emit_rms_norm(const Op& op, Value* lo, Value* hi) {
-    const ir::Type& t = type(op.inputs[0]);
-    const int64_t n = t.dims.back().size, parts = columns(op.inputs[0]) / n;
-    llvm::Function* norm = rms_norm(e_, {n, op.one("weight").has_value(), f(op, AttrName::eps), op.out()});
-    Value* w = weight_or_null(op, "weight");
+  int64_t last(const Op& op) const { return type(op.inputs[0]).dims.back().size; }
+
+  // Kernels over the last dimension, of a row or of each head in it: void(x, xs, weights..., y, ys, rows).
+  void emit_last(const Op& op, Value* lo, Value* hi, llvm::Function* kernel,
+                 const std::vector<Value*>& weights) {
+    const int64_t n = last(op), parts = columns(op.inputs[0]) / n;
     const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
-    if (parts == 1) {
-      auto from = [&](const Rows& r) { return e_.at(r.base, b_.CreateMul(lo, r.stride)); };
-      b_.CreateCall(norm, {from(x), x.stride, w, from(y), y.stride, b_.CreateSub(hi, lo)});
-      return;
-    }
-    e_.for_range(lo, hi, 1, [&](Value* row) {
-      auto at = [&](const Rows& r) { return e_.at(r.base, b_.CreateMul(row, r.stride)); };
-      b_.CreateCall(norm, {at(x), e_.i64(4 * n), w, at(y), e_.i64(4 * n), e_.i64(parts)});
-    });
+    auto call = [&](Value* row, Value* xs, Value* ys, Value* rows) {
+      std::vector<Value*> args = {e_.at(x.base, b_.CreateMul(row, x.stride)), xs};
+      args.insert(args.end(), weights.begin(), weights.end());
+      for (Value* v : {e_.at(y.base, b_.CreateMul(row, y.stride)), ys, rows}) args.push_back(v);
+      b_.CreateCall(kernel, args);
+    };
+    if (parts == 1) return call(lo, x.stride, y.stride, b_.CreateSub(hi, lo));
+    e_.for_range(lo, hi, 1, [&](Value* row) { call(row, e_.i64(4 * n), e_.i64(4 * n), e_.i64(parts)); });
   }
 
   // ---- Matrix products ----

@@ -26,7 +26,7 @@ std::vector<float> table_of(const gguf::File& file, const ir::Weight& w) {
   std::vector<float> factors;
   if (!r.factors.empty()) factors = vector_of(file, r.factors);
   const int64_t step = w.source == ir::Weight::Source::RopeCoarse ? r.fine : 1;
-  return pack::rope_table(r.base, r.scale, r.dims, w.shape[0], step, factors);
+  return pack::rope_table(r.params(w.source), w.shape[0], step, factors);
 }
 
 void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, link::WeightSink& sink,
@@ -87,7 +87,7 @@ cpu::ModelFacts model_facts(const gguf::File& file, const plan::Plan& plan) {
   // A generated token reads every weight but the embedding table, of which one row unless it is the head too.
   std::set<std::string> touched;
   for (const ir::Op& op : plan.graph.ops)
-    if (op.kind != ir::OpKind::embed)
+    if (op.kind != ir::OpKind::embed && op.kind != ir::OpKind::embed_position)
       for (const ir::WeightUse& use : op.weights)
         if (use.weight.valid() && plan.graph.weight(use.weight).source == ir::Weight::Source::Tensor)
           touched.insert(plan.graph.weight(use.weight).name);

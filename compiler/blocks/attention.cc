@@ -19,6 +19,15 @@ ir::ValueId fused_product(ir::Builder& b, ir::ValueId x, const QkvWeights& w, co
   return b.matmul(x, {rows(0, q), rows(q, k), rows(q + k, v)}, {w.q.bias, w.k.bias, w.v.bias}, name);
 }
 
+// x [T, heads, d], or [T, heads * d], whose last dimension is then weighed as it is.
+ir::ValueId with_gain(ir::Builder& b, ir::ValueId x, ir::WeightId gain, int64_t heads,
+                      const std::string& name) {
+  if (!gain.valid()) return x;
+  if (b.type(x).dims.size() == 2) return b.weigh(x, gain, name);
+  const ir::ValueId merged = b.merge_heads(x, name + "_merged");
+  return b.heads(b.weigh(merged, gain, name), heads, name + "_heads");
+}
+
 }  // namespace
 
 ir::StateId kv_state(ir::Builder& b, int64_t layer, const HeadShape& shape, int64_t window) {
@@ -33,35 +42,57 @@ ir::StateId kv_state(ir::Builder& b, int64_t layer, const HeadShape& shape, int6
 
 Qkv project_qkv(ir::Builder& b, ir::ValueId x, const QkvWeights& w, const HeadShape& s,
                 const std::string& prefix) {
-  ir::ValueId q, k, v;
-  if (w.fused) {
-    const ir::ValueId qkv = fused_product(b, x, w, s, prefix + "qkv");
-    q = b.slice(qkv, 0, s.q_rows(), prefix + "q");
-    k = b.slice(qkv, s.q_rows(), s.k_rows(), prefix + "k");
-    v = b.slice(qkv, s.q_rows() + s.k_rows(), s.v_rows(), prefix + "v");
-  } else {
-    q = linear(b, x, w.q, prefix + "q");
-    k = linear(b, x, w.k, prefix + "k");
-    v = linear(b, x, w.v, prefix + "v");
+  if (!w.fused) {
+    const ir::ValueId q = linear(b, x, w.q, prefix + "q");
+    const ir::ValueId k = linear(b, x, w.k, prefix + "k");
+    return {q, k, linear(b, x, w.v, prefix + "v")};
   }
-  return {b.heads(q, s.n_head, prefix + "q_heads"), b.heads(k, s.n_head_kv, prefix + "k_heads"),
-          b.heads(v, s.n_head_kv, prefix + "v_heads")};
+  const ir::ValueId qkv = fused_product(b, x, w, s, prefix + "qkv");
+  const ir::ValueId q = b.slice(qkv, 0, s.q_rows(), prefix + "q");
+  const ir::ValueId k = b.slice(qkv, s.q_rows(), s.k_rows(), prefix + "k");
+  return {q, k, b.slice(qkv, s.q_rows() + s.k_rows(), s.v_rows(), prefix + "v")};
 }
 
 ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir::StateId state,
                            const std::string& prefix) {
-  auto [q, k, v] = project_qkv(b, x, a.qkv, a.shape, prefix);
-  q = norm(b, q, a.q_norm, prefix + "q_norm");
-  k = norm(b, k, a.k_norm, prefix + "k_norm");
+  const HeadShape& s = a.shape;
+  auto [q, k, v] = project_qkv(b, x, a.qkv, s, prefix);
+  if (a.clamp > 0) {
+    q = b.clamp(q, a.clamp, prefix + "q_clamped");
+    k = b.clamp(k, a.clamp, prefix + "k_clamped");
+    v = b.clamp(v, a.clamp, prefix + "v_clamped");
+  }
+  const auto norms = [&](Attention::NormAt here) {
+    if (a.norm_at != here) return;
+    q = norm(b, q, a.q_norm, prefix + "q_norm");
+    k = norm(b, k, a.k_norm, prefix + "k_norm");
+    q = with_gain(b, q, a.q_gain, s.n_head, prefix + "q_gain");
+    k = with_gain(b, k, a.k_gain, s.n_head_kv, prefix + "k_gain");
+  };
+  norms(Attention::NormAt::Whole);
+  q = b.heads(q, s.n_head, prefix + "q_heads");
+  k = b.heads(k, s.n_head_kv, prefix + "k_heads");
+  v = b.heads(v, s.n_head_kv, prefix + "v_heads");
+  norms(Attention::NormAt::Heads);
   const bool scaled = a.query_scale != 1;
   if (a.rope) {
     q = b.rope(q, *a.rope, prefix + (scaled ? "q_rot" : "q_rope"));
     k = b.rope(k, *a.rope, prefix + "k_rope");
   }
+  norms(Attention::NormAt::TurnedHeads);
+  if (a.temper) q = b.temper(q, a.temper->by, a.temper->period, a.temper->offset, prefix + "q_tempered");
   if (scaled) q = b.scale(q, a.query_scale, prefix + "q_rope");
-  const ir::AttentionArgs args{.scale = a.scale, .window = a.window, .cap = a.cap, .sinks = a.sinks};
-  const ir::ValueId out = b.attention(q, k, v, state, args, prefix + "attn_out");
-  return linear(b, b.merge_heads(out, prefix + "attn_merged"), a.out, prefix + "attn_proj");
+  const ir::AttentionArgs args{
+      .scale = a.scale, .window = a.window, .cap = a.cap, .alibi = a.alibi, .sinks = a.sinks};
+  ir::ValueId out = b.attention(q, k, v, state, args, prefix + "attn_out");
+  if (!a.gate) return linear(b, b.merge_heads(out, prefix + "attn_merged"), a.out, prefix + "attn_proj");
+  const ir::ValueId gate =
+      b.act(linear(b, x, a.gate, prefix + "attn_gate"), ir::Fn::sigmoid, prefix + "attn_gate_act");
+  const bool of_heads = b.weight(a.gate.weight).shape[0] == s.n_head;
+  if (of_heads) out = b.mul_heads(out, gate, prefix + "attn_gated");
+  out = b.merge_heads(out, prefix + "attn_merged");
+  if (!of_heads) out = b.mul(out, gate, prefix + "attn_gated");
+  return linear(b, out, a.out, prefix + "attn_proj");
 }
 
 }  // namespace gc::blocks

@@ -1,8 +1,9 @@
-// Self-attention with grouped heads, in the steps that families arrange differently: projection, norms of each head,
-// RoPE, scores. A family's file calls the steps itself where it departs from `self_attention`.
+// Self-attention with grouped heads, in the steps that families arrange differently: projection, norms of q and k,
+// RoPE, scores, a gate on what comes out. Most families are a choice of the fields of Attention.
 //
-// Names of the values, after the layer's prefix: q k v (as projected; from a fused matrix also qkv), q_norm k_norm,
-// q_rot k_rope (turned), q_rope (turned and scaled), attn_out [T, heads, v_dim], attn_proj [T, n_embd].
+// Names of the values, after the layer's prefix: q k v (as projected; from a fused matrix also qkv), q_clamped (and so
+// on), q_norm k_norm, q_gain k_gain, q_rot k_rope (turned), q_rope (turned and scaled), q_tempered, attn_out
+// [T, heads, v_dim], attn_gated, attn_proj [T, n_embd].
 #pragma once
 
 #include <optional>
@@ -28,23 +29,42 @@ struct HeadShape {
 struct QkvWeights {
   Linear fused;
   Linear q, k, v;
+
+  explicit operator bool() const { return fused || q; }
+};
+
+// Queries grow with the position: by the factor 1 + by * log(1 + floor((pos + offset) / period)).
+struct Temper {
+  double by = 0;
+  int64_t period = 1, offset = 0;
 };
 
 struct Attention {
+  // What the norms of q and k are over: each head, each head after it was turned, or all heads together.
+  enum class NormAt { Heads, TurnedHeads, Whole };
+
   HeadShape shape;
   QkvWeights qkv;
-  Norm q_norm, k_norm;               // of each head
+  double clamp = 0;  // of q, k and v as projected; 0: none
+  Norm q_norm, k_norm;
+  NormAt norm_at = NormAt::Heads;
+  ir::WeightId q_gain,
+      k_gain;  // after the norms: of each value of all heads ([heads * k_dim]), or of each head
   std::optional<ir::RopeArgs> rope;  // none: positions are not turned
+  std::optional<Temper> temper;      // of the queries
   double query_scale = 1;            // a step of its own on the turned queries
   double scale = 1;                  // of the scores
   double cap = 0;                    // softcap of the scores, 0: none
+  double alibi = 0;                  // ALiBi's largest exponent, 0: none
   int64_t window = 0;                // 0: all positions
   ir::WeightId sinks;
+  Linear
+      gate;  // sigmoid(gate x) times what comes out: of each value [heads * v_dim, n_embd], or head [heads, n_embd]
   Linear out;  // [n_embd, heads * v_dim]
 };
 
 struct Qkv {
-  ir::ValueId q, k, v;  // [T, heads, k_dim], [T, kv heads, k_dim], [T, kv heads, v_dim]
+  ir::ValueId q, k, v;  // [T, heads * k_dim], [T, kv heads * k_dim], [T, kv heads * v_dim]
 };
 
 // The keys and values that a layer keeps: a ring where it has a window, else all of them.

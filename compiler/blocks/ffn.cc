@@ -28,13 +28,22 @@ const char* gated_name(ir::Fn fn) {
 
 ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& prefix) {
   ir::ValueId h;
-  if (f.gate) {
-    const ir::ValueId gate = linear(b, x, f.gate, prefix + "ffn_gate");
-    const ir::ValueId up = linear(b, x, f.up, prefix + "ffn_up");
+  if (f.gate || f.gate_in_up) {
+    ir::ValueId gate, up;
+    if (f.gate_in_up) {
+      const ir::ValueId both = linear(b, x, f.up, prefix + "ffn_gate_up");
+      const int64_t n = b.weight(f.up.weight).shape[0] / 2;
+      gate = b.slice(both, 0, n, prefix + "ffn_gate");
+      up = b.slice(both, n, n, prefix + "ffn_up");
+    } else {
+      gate = linear(b, x, f.gate, prefix + "ffn_gate");
+      up = linear(b, x, f.up, prefix + "ffn_up");
+    }
     h = b.mul(b.act(gate, f.fn, prefix + "ffn_act"), up, prefix + gated_name(f.fn));
   } else {
     h = b.act(linear(b, x, f.up, prefix + "ffn_up"), f.fn, prefix + "ffn_act");
   }
+  if (f.divisors.valid()) h = b.weigh_inverse(h, f.divisors, prefix + "ffn_weighed");
   return linear(b, h, f.down, prefix + "ffn_out");
 }
 

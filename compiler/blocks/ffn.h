@@ -1,7 +1,7 @@
 // Feed-forward networks: gated (fn(gate x) * up x), or plain (fn(up x)), then down.
 //
 // Names of the values, after the layer's prefix: ffn_gate ffn_up ffn_act, ffn_geglu (the gated product; ffn_swiglu
-// and so on by the function), ffn_out [T, n_embd].
+// and so on by the function), ffn_weighed, ffn_out [T, n_embd].
 #pragma once
 
 #include <string>
@@ -13,9 +13,13 @@ namespace gc::blocks {
 
 struct Ffn {
   Linear gate;  // [n_ff, n_embd], or none: not gated
-  Linear up;    // [n_ff, n_embd]
+  Linear up;    // [n_ff, n_embd]; [2 n_ff, n_embd] with gate_in_up: the gate's rows, then those of up
   Linear down;  // [n_embd, n_ff]
   ir::Fn fn = ir::Fn::silu;
+  bool gate_in_up = false;
+  ir::WeightId divisors;  // [n_ff] of the activation function's values, or none
+
+  explicit operator bool() const { return up.weight.valid(); }
 };
 
 // x [T, n_embd], normed -> [T, n_embd].

@@ -58,6 +58,12 @@ ValueId Builder::embed(WeightId table, std::string name) {
   return emit1(op, name);
 }
 
+ValueId Builder::embed_position(WeightId table, std::string name) {
+  Op op{OpKind::embed_position};
+  use(op, "table", table);
+  return emit1(op, name);
+}
+
 ValueId Builder::rms_norm(ValueId x, WeightId weight, double eps, std::string name) {
   Op op{OpKind::rms_norm, {x}};
   use(op, "weight", weight);
@@ -115,6 +121,9 @@ ValueId Builder::rope(ValueId x, const RopeArgs& args, std::string name) {
   op.set_f32(AttrName::rope_scale, args.scale);
   op.set_i64(AttrName::rope_dims, args.dims);
   op.set_i64(AttrName::rope_neox, args.neox);
+  if (args.high >= 0) op.set_f32(AttrName::rope_low, args.low), op.set_f32(AttrName::rope_high, args.high);
+  if (args.magnitude != 1) op.set_f32(AttrName::rope_magnitude, args.magnitude);
+  if (args.limit > 0) op.set_i64(AttrName::rope_limit, args.limit);
   return emit1(op, name);
 }
 
@@ -124,8 +133,39 @@ ValueId Builder::scale(ValueId x, double by, std::string name) {
   return emit1(op, name);
 }
 
+ValueId Builder::weigh(ValueId x, WeightId weight, std::string name) {
+  Op op{OpKind::weigh, {x}};
+  use(op, "weight", weight);
+  return emit1(op, name);
+}
+
+ValueId Builder::weigh_inverse(ValueId x, WeightId weight, std::string name) {
+  Op op{OpKind::weigh, {x}};
+  use(op, "weight", weight);
+  op.set_i64(AttrName::inverse, 1);
+  return emit1(op, name);
+}
+
+ValueId Builder::clamp(ValueId x, double limit, std::string name) {
+  Op op{OpKind::clamp, {x}};
+  op.set_f32(AttrName::limit, limit);
+  return emit1(op, name);
+}
+
+ValueId Builder::temper(ValueId x, double by, int64_t period, int64_t offset, std::string name) {
+  Op op{OpKind::temper, {x}};
+  op.set_f32(AttrName::by, by);
+  op.set_i64(AttrName::period, period);
+  if (offset != 0) op.set_i64(AttrName::offset, offset);
+  return emit1(op, name);
+}
+
 ValueId Builder::add(ValueId a, ValueId b, std::string name) { return emit1({OpKind::add, {a, b}}, name); }
 ValueId Builder::mul(ValueId a, ValueId b, std::string name) { return emit1({OpKind::mul, {a, b}}, name); }
+
+ValueId Builder::mul_heads(ValueId x, ValueId by, std::string name) {
+  return emit1({OpKind::mul_heads, {x, by}}, name);
+}
 
 ValueId Builder::act(ValueId x, Fn fn, std::string name) {
   Op op{OpKind::act, {x}};
@@ -147,6 +187,7 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
   op.set_i64(AttrName::window, args.window);
   op.set_f32(AttrName::scale, args.scale);
   if (args.cap != 0) op.set_f32(AttrName::cap, args.cap);
+  if (args.alibi != 0) op.set_f32(AttrName::alibi, args.alibi);
   return emit1(op, name);
 }
 

@@ -35,12 +35,17 @@ struct RopeArgs {
   int64_t dims = 0;  // leading dimensions of a head that turn
   bool neox = true;  // pairs (i, i + dims/2), else (2i, 2i + 1)
   WeightId factors;  // [dims/2], divisors of the frequencies, or none
+  double low = -1,
+         high = -1;  // YaRN: pairs up to low keep their frequency, those from high on are scaled; -1: none
+  double magnitude = 1;  // factor of what is turned
+  int64_t limit = 0;     // the frequencies hold for positions below it; 0: for all
 };
 
 struct AttentionArgs {
   double scale = 1;    // of q.k
   int64_t window = 0;  // positions seen, itself included; 0: all
   double cap = 0;      // softcap of q.k; 0: none
+  double alibi = 0;    // ALiBi: the largest exponent of its slopes; 0: none
   WeightId sinks;      // [heads], or none
 };
 
@@ -52,7 +57,8 @@ class Builder {
   WeightId weight(std::string name, Format format, std::vector<int64_t> shape);
   StateId state(State state);
 
-  ValueId embed(WeightId table, std::string name);  // f32[T, D] of the row table's tokens
+  ValueId embed(WeightId table, std::string name);           // f32[T, D] of the row table's tokens
+  ValueId embed_position(WeightId table, std::string name);  // f32[T, D] of the row table's positions
   ValueId rms_norm(ValueId x, WeightId weight, double eps, std::string name);
   ValueId layer_norm(ValueId x, WeightId weight, WeightId bias, double eps, std::string name);
   ValueId matmul(ValueId x, WeightId rows, std::string name);
@@ -64,8 +70,13 @@ class Builder {
   ValueId merge_heads(ValueId x, std::string name);           // and back
   ValueId rope(ValueId x, const RopeArgs& args, std::string name);
   ValueId scale(ValueId x, double by, std::string name);
+  ValueId weigh(ValueId x, WeightId weight, std::string name);          // x * weight over the last dimension
+  ValueId weigh_inverse(ValueId x, WeightId weight, std::string name);  // x / weight
+  ValueId clamp(ValueId x, double limit, std::string name);
+  ValueId temper(ValueId x, double by, int64_t period, int64_t offset, std::string name);
   ValueId add(ValueId a, ValueId b, std::string name);
   ValueId mul(ValueId a, ValueId b, std::string name);
+  ValueId mul_heads(ValueId x, ValueId by, std::string name);  // [T, heads, d] * [T, heads]
   ValueId act(ValueId x, Fn fn, std::string name);
   ValueId softcap(ValueId x, double cap, std::string name);
   // q [T, heads, d], k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].

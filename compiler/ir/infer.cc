@@ -40,6 +40,8 @@ class Rules {
     switch (op_.kind) {
       case OpKind::embed:
         return embed();
+      case OpKind::embed_position:
+        return embed();
       case OpKind::rms_norm:
         f32_in(0);
         vector_of("weight", last(0));
@@ -60,10 +62,20 @@ class Rules {
       case OpKind::rope:
         return rope();
       case OpKind::scale:
+      case OpKind::clamp:
       case OpKind::act:
       case OpKind::softcap:
         f32_in(0);
         return {in(0)};
+      case OpKind::weigh:
+        return weigh();
+      case OpKind::temper:
+        f32_in(0);
+        expect(in(0).dims[0] == Dim::tokens(), "needs all tokens' rows, operand is ", to_string(in(0)));
+        attr_size(op_, AttrName::period);
+        return {in(0)};
+      case OpKind::mul_heads:
+        return mul_heads();
       case OpKind::add:
       case OpKind::mul:
         same_f32();
@@ -210,6 +222,22 @@ class Rules {
     return {{Elem::F32, {Dim::tokens(), Dim::of(table.shape[1])}}};
   }
 
+  std::vector<Type> weigh() const {
+    f32_in(0);
+    const Weight& w = *weight("weight");
+    expect(w.shape.size() == 1 && last(0) % w.shape[0] == 0, "weight '", w.name, "' is ",
+           to_string(w.format, w.shape), ", rows are of ", last(0));
+    return {in(0)};
+  }
+
+  std::vector<Type> mul_heads() const {
+    per_head(0);
+    f32_in(1);
+    expect(in(1).dims.size() == 2 && in(1).dims[0] == in(0).dims[0] && in(1).dims[1] == in(0).dims[1],
+           "operands do not fit: ", to_string(in(0)), " and ", to_string(in(1)));
+    return {in(0)};
+  }
+
   // The number of rows of a matrix made of segments, each of the operand's length.
   int64_t rows_of(std::string_view slot) const {
     bool packed = in(0).elem == Elem::Q16;
@@ -294,6 +322,7 @@ class Rules {
     int64_t dims = op_.i64(AttrName::rope_dims);
     rope_tables(dims, last(0));
     vector_of("factors", dims / 2);
+    expect(op_.has(AttrName::rope_low) == op_.has(AttrName::rope_high), "rope_low goes with rope_high");
     return {in(0)};
   }
 

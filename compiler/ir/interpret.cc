@@ -177,6 +177,8 @@ class Interpreter::Step {
     switch (op.kind) {
       case OpKind::embed:
         return embed();
+      case OpKind::embed_position:
+        return embed_position();
       case OpKind::rms_norm:
         return each_row([&, w = vector("weight")](const float* x, float* y, int64_t n) {
           rms_norm(x, w, op.f32(AttrName::eps), n, y);
@@ -197,10 +199,19 @@ class Interpreter::Step {
         return rope();
       case OpKind::scale:
         return each([by = float(op.f32(AttrName::by))](float x) { return x * by; });
+      case OpKind::weigh:
+        return weigh();
+      case OpKind::clamp:
+        return each(
+            [limit = float(op.f32(AttrName::limit))](float x) { return std::clamp(x, -limit, limit); });
+      case OpKind::temper:
+        return temper();
       case OpKind::add:
         return each2([](float a, float b) { return a + b; });
       case OpKind::mul:
         return each2([](float a, float b) { return a * b; });
+      case OpKind::mul_heads:
+        return mul_heads();
       case OpKind::act:
         return each([fn = op.fn()](float x) { return apply(fn, x); });
       case OpKind::softcap:
@@ -255,6 +266,43 @@ class Interpreter::Step {
       in_.read_row(table, token, out().row(int64_t(t)));
       for (int64_t i = 0; i < out().last(); i++) out().row(int64_t(t))[i] *= scale;
     }
+  }
+
+  void embed_position() {
+    WeightId table = op_->one("table")->weight;
+    for (size_t t = 0; t < rows_.size(); t++) {
+      int64_t position = rows_[t].position;
+      if (position < 0 || position >= g_.weight(table).shape[0])
+        throw_user("position ", position, " is past the table of positions");
+      in_.read_row(table, position, out().row(int64_t(t)));
+    }
+  }
+
+  void weigh() {
+    WeightId id = op_->one("weight")->weight;
+    const float* w = vector(id);
+    const bool inverse = op_->i64_or(AttrName::inverse, 0) != 0;
+    const int64_t n = in(0).last(), neighbours = n / g_.weight(id).shape[0];
+    for (int64_t r = 0; r < in(0).rows(); r++)
+      for (int64_t i = 0; i < n; i++) {
+        const float by = w[i / neighbours];
+        out().row(r)[i] = inverse ? in(0).row(r)[i] / by : in(0).row(r)[i] * by;
+      }
+  }
+
+  void temper() {
+    const int64_t period = op_->i64(AttrName::period), offset = op_->i64_or(AttrName::offset, 0);
+    const int64_t each = int64_t(in(0).data.size()) / in(0).dims[0];
+    for (size_t t = 0; t < rows_.size(); t++) {
+      const int64_t periods = (rows_[t].position + offset) / period;
+      const float by = float(1 + op_->f32(AttrName::by) * std::log(1 + double(periods)));
+      for (int64_t i = int64_t(t) * each; i < int64_t(t + 1) * each; i++) out().data[i] = in(0).data[i] * by;
+    }
+  }
+
+  void mul_heads() {
+    const int64_t d = in(0).last();
+    for (size_t i = 0; i < out().data.size(); i++) out().data[i] = in(0).data[i] * in(1).data[i / size_t(d)];
   }
 
   // y[t, first + n] = rows[n] . x[t], then the next segment.
@@ -345,8 +393,16 @@ class Interpreter::Step {
       auto factors = op_->one("factors");
       std::span<const float> f;
       if (factors) f = {vector(factors->weight), size_t(dims / 2)};
-      rope_row(op_->f32(AttrName::rope_base), op_->f32(AttrName::rope_scale), dims, f, position,
-               cos_sin.data());
+      const int64_t limit = op_->i64_or(AttrName::rope_limit, 0);
+      if (limit > 0 && position >= limit)
+        throw_user("position ", position, " is past the limit of RoPE, ", limit);
+      const RopeParams rope{op_->f32(AttrName::rope_base),
+                            op_->f32(AttrName::rope_scale),
+                            dims,
+                            op_->f32_or(AttrName::rope_low, -1),
+                            op_->f32_or(AttrName::rope_high, -1),
+                            op_->f32_or(AttrName::rope_magnitude, 1)};
+      rope_row(rope, f, position, cos_sin.data());
       return cos_sin;
     }
     WeightId coarse = op_->one("rope_coarse")->weight;
@@ -441,10 +497,13 @@ class Interpreter::Step {
     int64_t window = op_->i64(AttrName::window), kv = head / (h.q / h.kv);
     int64_t first = window > 0 ? std::max<int64_t>(0, position + 1 - window) : 0;
     double scale = op_->f32(AttrName::scale), cap = op_->f32_or(AttrName::cap, 0);
+    double alibi = op_->f32_or(AttrName::alibi, 0);
+    double slope = alibi == 0 ? 0 : alibi_slope(alibi, head, h.q);
     const float* sinks = vector("sinks");
     std::vector<float> score;
     for (int64_t p = first; p <= position; p++)
-      score.push_back(cap_of(float(scale * dot(q, &cache.k[(p * h.kv + kv) * h.d], h.d)), cap));
+      score.push_back(float(cap_of(float(scale * dot(q, &cache.k[(p * h.kv + kv) * h.d], h.d)), cap) -
+                            slope * double(position - p)));
     float top = *std::max_element(score.begin(), score.end());
     if (sinks) top = std::max(top, sinks[head]);
     double sum = sinks ? std::exp(double(sinks[head]) - top) : 0;
@@ -505,7 +564,7 @@ void Interpreter::make_row(WeightId id, int64_t row, float* out) {
     read_({.name = w.rope.factors, .format = Format::F32, .shape = {w.rope.dims / 2}}, 0, factors.data());
   }
   int64_t step = w.source == Weight::Source::RopeCoarse ? w.rope.fine : 1;
-  rope_row(w.rope.base, w.rope.scale, w.rope.dims, factors, row * step, out);
+  rope_row(w.rope.params(w.source), factors, row * step, out);
 }
 
 std::vector<Tensor> Interpreter::run(std::span<const Row> rows, const See& see) {

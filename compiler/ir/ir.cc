@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "compiler/base/error.h"
 
@@ -184,6 +185,18 @@ std::optional<WeightUse> Op::one(std::string_view name) const {
   GC_CHECK(uses.size() <= 1, "slot '", name, "' of ", info(kind).name, " holds several weights");
   if (uses.empty()) return {};
   return uses[0];
+}
+
+RopeParams Weight::Rope::params(Source source) const {
+  const bool fine_table = source == Source::RopeFine;
+  return {base, scale, dims, low, high, fine_table ? magnitude : 1};
+}
+
+double alibi_slope(double largest, int64_t head, int64_t heads) {
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  const double exponent = head < power ? double(head + 1) : (2.0 * double(head - power) + 1) / 2;
+  return std::exp2(-largest * exponent / double(power));
 }
 
 int64_t row_count(const Graph& g, const WeightUse& use) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "compiler/quant/formats.h"
+#include "compiler/quant/rope_table.h"
 
 namespace gc::ir {
 
@@ -78,6 +79,9 @@ struct Weight {
     double base = 0, scale = 1;
     int64_t dims = 0, fine = 0;  // turned dimensions; positions of the fine table (= step of the coarse one)
     std::string factors;         // tensor of frequency divisors, or empty
+    double low = -1, high = -1;  // YaRN's ramp, or -1
+    double magnitude = 1;        // factor, in the fine table
+    RopeParams params(Source source) const;
     bool operator==(const Rope&) const = default;
   };
   std::string name;  // of the tensor ("blk.0.attn_q.weight"), or of the table ("rope.local.fine")
@@ -204,6 +208,10 @@ struct AttrSlot {
   bool optional;
 };
 const std::vector<AttrSlot>& attr_slots(OpKind kind);
+
+// ALiBi's slope of a head: for n heads, a power of two, 2^(-largest (h + 1) / n); else those of the largest power of
+// two below n, then every other one of twice that many.
+double alibi_slope(double largest, int64_t head, int64_t heads);
 
 // Rows of its matrix that a use takes.
 int64_t row_count(const Graph& g, const WeightUse& use);

@@ -325,6 +325,12 @@ class Parser {
         w.rope.dims = lex_.integer("dims");
       } else if (field.is("fine")) {
         w.rope.fine = lex_.integer("fine");
+      } else if (field.is("low")) {
+        w.rope.low = lex_.number("a pair");
+      } else if (field.is("high")) {
+        w.rope.high = lex_.number("a pair");
+      } else if (field.is("magnitude")) {
+        w.rope.magnitude = lex_.number("a factor");
       } else if (field.is("factors")) {
         w.rope.factors = lex_.name("factors");
       } else {

@@ -152,6 +152,8 @@ class Printer {
     std::string s = w.source == Weight::Source::RopeFine ? " = rope_fine(" : " = rope_coarse(";
     s += "base = " + number(w.rope.base) + ", scale = " + number(w.rope.scale) +
          ", dims = " + number(w.rope.dims) + ", fine = " + number(w.rope.fine);
+    if (w.rope.high >= 0) s += ", low = " + number(w.rope.low) + ", high = " + number(w.rope.high);
+    if (w.rope.magnitude != 1) s += ", magnitude = " + number(w.rope.magnitude);
     if (!w.rope.factors.empty()) s += ", factors = " + string_literal(w.rope.factors);
     return s + ")";
   }

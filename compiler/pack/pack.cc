@@ -226,24 +226,12 @@ std::vector<float> pack_vector(Format format, std::span<const std::uint8_t> byte
   return out;
 }
 
-std::vector<float> rope_table(double base, double scale, std::int64_t dims, std::int64_t positions,
-                              std::int64_t step, std::span<const float> factors) {
-  const std::int64_t pairs = dims / 2;
-  GC_CHECK(factors.empty() || static_cast<std::int64_t>(factors.size()) == pairs, factors.size(),
+std::vector<float> rope_table(const RopeParams& rope, std::int64_t positions, std::int64_t step,
+                              std::span<const float> factors) {
+  GC_CHECK(factors.empty() || static_cast<std::int64_t>(factors.size()) == rope.dims / 2, factors.size(),
            " RoPE factors");
-  std::vector<double> frequency(static_cast<std::size_t>(pairs));
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    frequency[i] = scale * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
-    if (!factors.empty()) frequency[i] /= static_cast<double>(factors[i]);
-  }
-  std::vector<float> table(static_cast<std::size_t>(positions * pairs * 2));
-  for (std::int64_t p = 0; p < positions; ++p) {
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      const double angle = static_cast<double>(p * step) * frequency[i];
-      table[(p * pairs + i) * 2] = static_cast<float>(std::cos(angle));
-      table[(p * pairs + i) * 2 + 1] = static_cast<float>(std::sin(angle));
-    }
-  }
+  std::vector<float> table(static_cast<std::size_t>(positions * rope.dims));
+  for (std::int64_t p = 0; p < positions; ++p) rope_row(rope, factors, p * step, &table[p * rope.dims]);
   return table;
 }
 

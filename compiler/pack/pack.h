@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/quant/formats.h"
+#include "compiler/quant/rope_table.h"
 
 namespace gc::pack {
 
@@ -24,9 +25,9 @@ void pack_matrix(Format format, std::int64_t rows, std::int64_t cols, const RowS
 // A plain vector (norm weights, biases, RoPE factors) of any float format as f32[n].
 std::vector<float> pack_vector(Format format, std::span<const std::uint8_t> bytes, std::int64_t n);
 
-// A RoPE table f32[positions, dims / 2, 2]: (cos, sin) of p * step * scale * base^(-2i/dims) / factors[i] for
-// p = 0 .. positions - 1, computed in double. No factors: all 1.
-std::vector<float> rope_table(double base, double scale, std::int64_t dims, std::int64_t positions,
-                              std::int64_t step, std::span<const float> factors = {});
+// A RoPE table f32[positions, dims / 2, 2]: the rows (compiler/quant/rope_table.h) of positions 0, step, 2 step, ...,
+// computed in double. No factors: all 1.
+std::vector<float> rope_table(const RopeParams& rope, std::int64_t positions, std::int64_t step,
+                              std::span<const float> factors = {});
 
 }  // namespace gc::pack

@@ -98,8 +98,8 @@ TEST(Pack, VectorsWidenExactly) {
 
 TEST(Pack, RopeTablesJoinByComplexProduct) {
   const std::vector<float> factors = {1, 2, 4, 8};
-  const auto fine = rope_table(10000, 0.125, 8, 64, 1, factors),
-             coarse = rope_table(10000, 0.125, 8, 4, 64, factors);
+  const RopeParams rope{.base = 10000, .scale = 0.125, .dims = 8};
+  const auto fine = rope_table(rope, 64, 1, factors), coarse = rope_table(rope, 4, 64, factors);
   ASSERT_EQ(fine.size(), 64u * 4 * 2);
   for (int pos : {0, 1, 63, 64, 200}) {
     for (int i = 0; i < 4; ++i) {

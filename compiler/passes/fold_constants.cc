@@ -8,8 +8,10 @@
 //   rope(scale(x, a))                  ->  scale(rope(x), a), turning is linear
 //   attention(scale(q, a)){s}          ->  attention(q){s * a}
 //
-// Tables reach 2^20 positions, more than any published context, in 2 MiB for heads of 256.
+// Tables reach 2^20 positions, more than any published context, in 2 MiB for heads of 256; or as far as the frequencies
+// hold, where those are of short contexts only.
 #include <optional>
+#include <utility>
 
 #include "compiler/base/strings.h"
 #include "compiler/passes/edit.h"
@@ -82,6 +84,14 @@ bool fold_scales(Graph& g) {
   return changed;
 }
 
+// Positions of the fine table and rows of the coarse one. A limit is where both end, rounded up where it has to be.
+std::pair<int64_t, int64_t> table_sizes(int64_t limit) {
+  if (limit <= 0 || limit >= kFine * kCoarse) return {kFine, kCoarse};
+  int64_t fine = kFine;
+  while (fine > 64 && limit % fine != 0) fine /= 2;
+  return {fine, (limit + fine - 1) / fine};
+}
+
 Graph fold_ropes(Graph g) {
   Edit e(std::move(g));
   std::vector<Weight::Rope> ropes;  // distinct ones, in order of appearance
@@ -92,8 +102,12 @@ Graph fold_ropes(Graph g) {
     if (op.kind != OpKind::rope || op.one("rope_fine")) continue;
     Weight::Rope rope{.base = op.f32(AttrName::rope_base),
                       .scale = op.f32(AttrName::rope_scale),
-                      .dims = op.i64(AttrName::rope_dims),
-                      .fine = kFine};
+                      .dims = op.i64(AttrName::rope_dims)};
+    rope.low = op.f32_or(AttrName::rope_low, -1);
+    rope.high = op.f32_or(AttrName::rope_high, -1);
+    rope.magnitude = op.f32_or(AttrName::rope_magnitude, 1);
+    const auto [fine, coarse] = table_sizes(op.i64_or(AttrName::rope_limit, 0));
+    rope.fine = fine;
     if (auto factors = op.one("factors")) rope.factors = e.graph().weight(factors->weight).name;
     size_t index = 0;
     while (index < ropes.size() && ropes[index] != rope) index++;
@@ -107,8 +121,8 @@ Graph fold_ropes(Graph g) {
     };
     Op folded = op;
     folded.weights = {
-        {slot_index(op.kind, "rope_fine"), table("fine", Weight::Source::RopeFine, kFine)},
-        {slot_index(op.kind, "rope_coarse"), table("coarse", Weight::Source::RopeCoarse, kCoarse)}};
+        {slot_index(op.kind, "rope_fine"), table("fine", Weight::Source::RopeFine, fine)},
+        {slot_index(op.kind, "rope_coarse"), table("coarse", Weight::Source::RopeCoarse, coarse)}};
     e.replace(i, {folded});
   }
   return e.take();

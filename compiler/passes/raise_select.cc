@@ -20,6 +20,8 @@ bool is_row_wise(OpKind kind) {
     case OpKind::matmul:
     case OpKind::slice:
     case OpKind::scale:
+    case OpKind::weigh:
+    case OpKind::clamp:
     case OpKind::add:
     case OpKind::mul:
     case OpKind::act:
@@ -30,6 +32,9 @@ bool is_row_wise(OpKind kind) {
     case OpKind::matmul_glu:
       return true;
     case OpKind::embed:
+    case OpKind::embed_position:
+    case OpKind::temper:
+    case OpKind::mul_heads:
     case OpKind::heads:
     case OpKind::merge_heads:
     case OpKind::rope:

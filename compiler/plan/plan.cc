@@ -35,6 +35,11 @@ Split split_of(OpKind kind) {
     case OpKind::attn_block:
       return Split::Units;
     case OpKind::embed:
+    case OpKind::embed_position:
+    case OpKind::weigh:
+    case OpKind::clamp:
+    case OpKind::temper:
+    case OpKind::mul_heads:
     case OpKind::rms_norm:
     case OpKind::layer_norm:
     case OpKind::rope:
@@ -284,21 +289,28 @@ class Planner {
   void place_weights() {
     for (const bool tables : {false, true})
       for (const Op& op : graph().ops)
-        if ((op.kind == OpKind::embed) == tables)
+        if ((op.kind == OpKind::embed || op.kind == OpKind::embed_position) == tables)
           for (const ir::WeightUse& use : op.weights) place_weight(op, use);
     for (const ir::Weight& weight : graph().weights)
       if (weight.source == ir::Weight::Source::RopeCoarse) {
         const int64_t reach = weight.shape[0] * weight.rope.fine;
-        plan_.max_position = plan_.max_position == 0 ? reach : std::min(plan_.max_position, reach);
+        limit_positions(reach);
       }
+    for (const Op& op : graph().ops)
+      if (op.kind == OpKind::embed_position)
+        limit_positions(graph().weight(op.one("table")->weight).shape[0]);
     if (plan_.max_position == 0) plan_.max_position = std::numeric_limits<int32_t>::max();
+  }
+
+  void limit_positions(int64_t reach) {
+    plan_.max_position = plan_.max_position == 0 ? reach : std::min(plan_.max_position, reach);
   }
 
   void place_weight(const Op& op, const ir::WeightUse& use) {
     if (!use.weight.valid()) return;
     const ir::Weight& weight = graph().weight(use.weight);
-    const bool matrix =
-        op.kind == OpKind::embed || op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu;
+    const bool matrix = op.kind == OpKind::embed || op.kind == OpKind::embed_position ||
+                        op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu;
     Packed packed;
     packed.weight = use.weight;
     packed.name = weight.name;

@@ -58,15 +58,29 @@ TEST(ActBlock32, ZeroAndTinyBlocksAreZero) {
 
 TEST(RopeRow, TwoLevelsMultiplyToTheAngle) {
   const float factors[] = {1, 2, 4, 8};
+  const RopeParams rope{.base = 500000, .scale = 0.125, .dims = 8};
   for (int64_t position : {0, 1, 1023, 1024, 131071, 1048575}) {
     float whole[8], fine[8], coarse[8];
-    rope_row(500000, 0.125, 8, factors, position, whole);
-    rope_row(500000, 0.125, 8, factors, position % 1024, fine);
-    rope_row(500000, 0.125, 8, factors, position / 1024 * 1024, coarse);
+    rope_row(rope, factors, position, whole);
+    rope_row(rope, factors, position % 1024, fine);
+    rope_row(rope, factors, position / 1024 * 1024, coarse);
     for (int i = 0; i < 8; i += 2) {
       EXPECT_NEAR(fine[i] * coarse[i] - fine[i + 1] * coarse[i + 1], whole[i], 3e-7);
       EXPECT_NEAR(fine[i] * coarse[i + 1] + fine[i + 1] * coarse[i], whole[i + 1], 3e-7);
     }
+  }
+}
+
+// YaRN: fast pairs keep their frequency, slow ones are stretched, those between go from one to the other.
+TEST(RopeRow, RampAndMagnitude) {
+  const RopeParams rope{.base = 10000, .scale = 0.25, .dims = 12, .low = 1, .high = 4, .magnitude = 1.5};
+  const double multiples[] = {1, 1, 0.75, 0.5, 0.25, 0.25};
+  float row[12];
+  rope_row(rope, {}, 7, row);
+  for (int i = 0; i < 6; i++) {
+    const double angle = 7 * multiples[i] * std::pow(10000.0, -i / 6.0);
+    EXPECT_NEAR(row[2 * i], 1.5 * std::cos(angle), 1e-6);
+    EXPECT_NEAR(row[2 * i + 1], 1.5 * std::sin(angle), 1e-6);
   }
 }
 

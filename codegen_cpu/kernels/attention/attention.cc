@@ -79,7 +79,7 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
   check(spec);
   AttnSpec key = spec;  // what storing keys and values depends on
   key.q_norm = key.sinks = false;
-  key.cap = 0, key.scale = 1, key.window = 0;
+  key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0;
   key.out = ir::Elem::F32;
   std::vector<Arg> args = joined ? std::vector<Arg>{in("qkv"), i64("qs")}
                                  : std::vector<Arg>{in("k"), i64("ks"), in("v"), i64("vs")};
@@ -139,7 +139,8 @@ void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Bloc
   Value* past = b.CreateAdd(unit.pos, e.i64(1));
   Value* lo = b.CreateSelect(b.CreateICmpSGT(begin, unit.lo), begin, unit.lo);
   Value* hi = b.CreateSelect(b.CreateICmpSLT(end, past), end, past);
-  b.CreateCall(kernel, {q, p, partial, blocks.table, blocks.n, blocks.base, blocks.bytes, lo, hi});
+  b.CreateCall(kernel, {q, p, partial, blocks.table, blocks.n, blocks.base, blocks.bytes, lo, hi, unit.pos,
+                        unit.kv_head});
 }
 
 Value* exp_of_difference(Vec& v, Value* a, Value* b) {

@@ -1,8 +1,9 @@
 // Attention over KV blocks (codegen_cpu/kv_layout.h), with the norms of q and k over each head and RoPE in front.
 //
 // For a row at position pos of its sequence and query head h of kv head h / group:
-//   q = turned(norm(q)) * scale;  s[p] = cap(q . k[p]);  y = sum_p softmax_p(s) v[p],  lo <= p <= pos,
-// lo = max(0, pos - window + 1) with a window, else 0; a sink adds exp(sink) to the softmax' denominator.
+//   q = turned(norm(q)) * scale;  s[p] = cap(q . k[p]) - slope (pos - p);  y = sum_p softmax_p(s) v[p],
+// lo <= p <= pos, lo = max(0, pos - window + 1) with a window, else 0; slope: ALiBi's of h, or 0; a sink adds exp(sink)
+// to the softmax' denominator.
 //
 // The order of the arithmetic is a function of pos alone, so a row has the same bits in any company, chunk or split:
 //   - positions are cut into ranges of kAttnRange = 512, ranges into blocks of 64, at absolute multiples;
@@ -33,7 +34,8 @@ struct AttnSpec {
   std::int64_t heads, kv_heads, k_dim, v_dim;
   std::int64_t window = 0;  // 0: all
   float scale = 1;
-  float cap = 0;  // 0: none
+  float cap = 0;    // 0: none
+  float alibi = 0;  // largest exponent of ALiBi's slopes (ir::alibi_slope), 0: none
   bool q_norm = false, k_norm = false, sinks = false;
   float eps = 0;  // of the norms
   RopeSpec rope;  // dims 0: none

@@ -194,6 +194,9 @@ TEST(Attention, AgreesWithDouble) {
   expect_agrees(with(shape(4, 2, 112, f32), [](AttnSpec& s) { s.cap = 5, s.scale = 1; }), 70, {70});
   expect_agrees(with(shape(4, 2, 64, f32), [](AttnSpec& s) { s.sinks = true; }), 70, {70});
   expect_agrees(with(shape(4, 2, 64, f32), [](AttnSpec& s) { s.rope = {}; }), 70, {70});
+  // ALiBi, also for a number of heads that is no power of two, and behind a softcap.
+  expect_agrees(with(shape(6, 2, 64, f32), [](AttnSpec& s) { s.rope = {}, s.alibi = 8; }), 600, {31});
+  expect_agrees(with(shape(4, 4, 32, f32), [](AttnSpec& s) { s.alibi = 8, s.cap = 5; }), 70, {70});
 }
 
 TEST(Attention, WindowsAndRings) {

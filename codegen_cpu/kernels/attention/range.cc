@@ -45,12 +45,14 @@ class RangeEmitter {
         p_(a["p"]),
         lo_(a["lo"]),
         hi_(a["hi"]),
+        pos_(a["pos"]),
         partial_(a["partial"]) {
     const PartialLayout at = partial_layout(spec);
     m_ = partial_;
     l_ = e_.at(partial_, at.l);
     o_ = e_.at(partial_, at.o);
     blocks_ = {a["table"], a["n"], a["base"], a["block_bytes"]};
+    if (s_.alibi != 0) slopes_ = e_.at(e_.floats(slopes(s_)), a["kv_head"], s_.group() * 4);
     alpha_ = e_.stack(4 * s_.group());
     head_part_ = even_part(s_.group(), 6);
     // Vectors of 16 lanes that fit in registers at once, but for a broadcast: those of a tile are its accumulators, a
@@ -71,6 +73,7 @@ class RangeEmitter {
       Value* end = minimum(b_.CreateSub(hi_, origin), e_.i64(GC_KV_BLOCK));
       scores(keys);
       if (s_.cap != 0) cap();
+      if (s_.alibi != 0) alibi(origin);
       mask(begin, end);
       softmax();
       weigh(values, begin, end);
@@ -78,6 +81,13 @@ class RangeEmitter {
   }
 
  private:
+  static std::vector<float> slopes(const AttnSpec& spec) {
+    std::vector<float> all;
+    for (std::int64_t h = 0; h < spec.heads; ++h)
+      all.push_back(static_cast<float>(ir::alibi_slope(spec.alibi, h, spec.heads)));
+    return all;
+  }
+
   Value* maximum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSGT(a, b), a, b); }
   Value* minimum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); }
   Value* f32_at(Value* base, Value* i) { return e_.at(base, i, std::int64_t{4}); }
@@ -132,6 +142,23 @@ class RangeEmitter {
   void cap() {
     v_.over(s_.group() * GC_KV_BLOCK, [&](Value* i, int count) {
       v_.store(softcap(v_, s_.cap, v_.load(f32_at(p_, i), count)), f32_at(p_, i), count);
+    });
+  }
+
+  // p -= slope (pos - key).
+  void alibi(Value* origin) {
+    Value* first = v_.splat(b_.CreateSIToFP(b_.CreateSub(origin, pos_), e_.f32()));
+    e_.for_range(0, s_.group(), 1, [&](Value* g) {
+      Value* row = e_.at(p_, g, GC_KV_BLOCK * 4);
+      Value* slope = v_.load_splat(f32_at(slopes_, g));
+      for (int c = 0; c < kKeyVectors; ++c) {
+        std::vector<llvm::Constant*> keys;
+        for (int i = 0; i < Vec::kLanes; ++i)
+          keys.push_back(llvm::ConstantFP::get(e_.f32(), c * Vec::kLanes + i));
+        Value* distance = v_.add(first, llvm::ConstantVector::get(keys));
+        Value* at = e_.at(row, c * Vec::kLanes * 4);
+        v_.store(v_.fma(slope, distance, v_.load(at)), at);
+      }
     });
   }
 
@@ -214,7 +241,8 @@ class RangeEmitter {
   llvm::IRBuilder<>& b_;
   Vec v_;
   const AttnSpec& s_;
-  Value *q_, *p_, *lo_, *hi_, *partial_;
+  Value *q_, *p_, *lo_, *hi_, *pos_, *partial_;
+  Value* slopes_ = nullptr;  // of the group's heads, with ALiBi
   Value *m_, *l_, *o_, *alpha_;
   Blocks blocks_;
   std::int64_t head_part_, vectors_;  // largest tile: heads by vectors
@@ -230,8 +258,9 @@ llvm::Function* attn_range(Emitter& e, const AttnSpec& spec) {
   inner.out = ir::Elem::F32;
   inner.scale = 1;
   inner.window = 0;
-  const std::vector<Arg> args = {in("q"),    out("p"),           out("partial"), in("table"), i64("n"),
-                                 in("base"), i64("block_bytes"), i64("lo"),      i64("hi")};
+  const std::vector<Arg> args = {in("q"),   out("p"),   out("partial"),     in("table"),
+                                 i64("n"),  in("base"), i64("block_bytes"), i64("lo"),
+                                 i64("hi"), i64("pos"), i64("kv_head")};
   return e.function(attn_name("attn_range", inner), args,
                     [&](const Args& a) { RangeEmitter(e, inner, a).emit(); });
 }

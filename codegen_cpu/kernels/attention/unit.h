@@ -47,8 +47,9 @@ void scatter_kv(Vec& v, int kv_type, llvm::Value* x, llvm::Value* p, std::int64_
 void emit_head(Vec& v, const AttnSpec& spec, const Angles& angles, llvm::Value* x, llvm::Value* norm_w,
                llvm::Value* y, llvm::Value* by);
 
-// void(q, p, partial, table, i64 n, base, i64 block_bytes, i64 lo, i64 hi): the record of positions [lo, hi), which lie
-// in one range. q: f32[group][k_dim] ready for the product; p: f32[group][64] scratch.
+// void(q, p, partial, table, i64 n, base, i64 block_bytes, i64 lo, i64 hi, i64 pos, i64 kv_head): the record of positions
+// [lo, hi), which lie in one range, for the row at pos. q: f32[group][k_dim] ready for the product; p: f32[group][64]
+// scratch.
 llvm::Function* attn_range(Emitter& e, const AttnSpec& spec);
 
 }  // namespace gc::cpu

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "codegen_cpu/kernels/testing.h"
+#include "runtime/abi/program.h"
 
 namespace gc::cpu {
 namespace {
@@ -14,6 +18,8 @@ using Binary = void(const float* x0, std::int64_t x0s, const float* x1, std::int
                     std::int64_t ys, std::int64_t rows);
 using Bias = void(const float* x, std::int64_t xs, const float* w, float* y, std::int64_t ys,
                   std::int64_t rows);
+using Temper = void(const gc_row* rows, const float* x, std::int64_t xs, float* y, std::int64_t ys,
+                    std::int64_t n);
 using Select = void(const float* x, std::int64_t xs, const std::uint32_t* outputs, float* y, std::int64_t ys,
                     std::int64_t n);
 
@@ -26,6 +32,7 @@ TEST(Elementwise, EveryOpOverTailsAndStrides) {
       const std::string act_name = k.name(act(k.e(), ir::Fn::relu2, n));
       const std::string cap_name = k.name(softcap(k.e(), 30, n));
       const std::string scale_name = k.name(scale(k.e(), 0.25f, n));
+      const std::string clamp_name = k.name(clamp(k.e(), 7, n));
       const std::string add_name = k.name(add(k.e(), n));
       const std::string mul_name = k.name(mul(k.e(), n));
       const std::string bias_name = k.name(bias(k.e(), n));
@@ -49,6 +56,8 @@ TEST(Elementwise, EveryOpOverTailsAndStrides) {
       expect([&](std::int64_t at, std::int64_t) { return 30 * std::tanh(double(x[at]) / 30); });
       k.get<Unary>(scale_name)(x.data(), s, y.data(), s, kRows);
       expect([&](std::int64_t at, std::int64_t) { return 0.25 * x[at]; });
+      k.get<Unary>(clamp_name)(x.data(), s, y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t) { return std::clamp(x[at], -7.0f, 7.0f); });
       k.get<Binary>(add_name)(x.data(), s, z.data(), s, y.data(), s, kRows);
       expect([&](std::int64_t at, std::int64_t) { return x[at] + z[at]; });
       k.get<Binary>(mul_name)(x.data(), s, z.data(), s, y.data(), s, kRows);
@@ -58,6 +67,57 @@ TEST(Elementwise, EveryOpOverTailsAndStrides) {
       std::memcpy(y.data(), x.data(), x.size() * 4);
       k.get<Bias>(bias_name)(y.data(), s, w.data(), y.data(), s, kRows);
       expect([&](std::int64_t at, std::int64_t i) { return x[at] + w[i]; });
+    }
+  }
+}
+
+TEST(Weigh, OneWeightForSomeNeighbours) {
+  const std::int64_t n = 60;
+  for (const Isa* isa : host_isas()) {
+    for (std::int64_t weights : {60, 20, 3, 1}) {
+      for (bool inverse : {false, true}) {
+        Kernels k(*isa);
+        const std::string name = k.name(weigh(k.e(), {n, weights, inverse}));
+        Buffer<float> x(kRows * n), w(weights), y(kRows * n);
+        testing::fill_random(x, 1);
+        testing::fill_random(w, 2);
+        k.get<Bias>(name)(x.data(), n * 4, w.data(), y.data(), n * 4, kRows);
+        for (std::int64_t i = 0; i < kRows * n; ++i) {
+          const double by = w[i % n / (n / weights)], r = inverse ? x[i] / by : x[i] * by;
+          ASSERT_NEAR(y[i], r, 1e-6 * std::abs(r)) << isa->name << " " << weights;
+        }
+      }
+    }
+  }
+}
+
+TEST(MulHeads, OneFactorForAHead) {
+  const std::int64_t heads = 3, d = 20;
+  for (const Isa* isa : host_isas()) {
+    Kernels k(*isa);
+    const std::string name = k.name(mul_heads(k.e(), heads, d));
+    Buffer<float> x(kRows * heads * d), by(kRows * heads), y(kRows * heads * d);
+    testing::fill_random(x, 1);
+    testing::fill_random(by, 2);
+    k.get<Binary>(name)(x.data(), heads * d * 4, by.data(), heads * 4, y.data(), heads * d * 4, kRows);
+    for (std::int64_t i = 0; i < kRows * heads * d; ++i) ASSERT_EQ(y[i], x[i] * by[i / d]) << isa->name;
+  }
+}
+
+TEST(Temper, GrowsWithThePosition) {
+  const std::int64_t n = 24;
+  const std::int32_t positions[kRows] = {0, 8190, 8191, 1 << 20};
+  for (const Isa* isa : host_isas()) {
+    Kernels k(*isa);
+    const std::string name = k.name(temper(k.e(), {0.1f, 8192, 1, n}));
+    Buffer<float> x(kRows * n), y(kRows * n);
+    testing::fill_random(x, 1);
+    std::vector<gc_row> rows;
+    for (std::int32_t pos : positions) rows.push_back({.token = 0, .pos = pos, .seq = 0});
+    k.get<Temper>(name)(rows.data(), x.data(), n * 4, y.data(), n * 4, kRows);
+    for (std::int64_t i = 0; i < kRows * n; ++i) {
+      const double r = x[i] * (1 + 0.1 * std::log(1 + double((positions[i / n] + 1) / 8192)));
+      ASSERT_NEAR(y[i], r, 1e-6 * std::abs(r)) << isa->name;
     }
   }
 }

@@ -14,5 +14,7 @@ struct EmbedSpec {
 };
 // void(rows, matrix, y, i64 ys, i64 n_rows): rows is gc_row[n_rows], y f32.
 llvm::Function* embed(Emitter& e, const EmbedSpec& spec);
+// The same by rows[t].pos: learned positions. The planner limits positions to the table's rows.
+llvm::Function* embed_position(Emitter& e, const EmbedSpec& spec);
 
 }  // namespace gc::cpu

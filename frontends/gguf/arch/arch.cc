@@ -6,7 +6,7 @@ namespace gc::gguf {
 namespace {
 
 constexpr Architecture kArchitectures[] = {
-#define ARCH(name, load, about) {#name, load, about},
+#define ARCH(name, load, about) {name, load, about},
 #include "frontends/gguf/arch/arch.def"
 #undef ARCH
 };
@@ -17,13 +17,10 @@ std::span<const Architecture> list_architectures() { return kArchitectures; }
 
 LoadedModel load_model(const File& file) {
   const std::string_view name = file.get_string("general.architecture");
-  std::vector<std::string_view> known;
-  for (const Architecture& architecture : kArchitectures) {
+  for (const Architecture& architecture : kArchitectures)
     if (architecture.name == name) return architecture.load(file);
-    known.push_back(architecture.name);
-  }
-  throw_unsupported(file.path(), ": architecture ", quote(name), " is not supported; supported are ",
-                    join(known, ", "));
+  throw_unsupported(file.path(), ": architecture ", quote(name),
+                    " is not supported; --list-architectures shows those that are");
 }
 
 }  // namespace gc::gguf

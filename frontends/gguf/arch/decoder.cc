@@ -1,7 +1,9 @@
 #include "frontends/gguf/arch/decoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "compiler/base/error.h"
 
@@ -68,19 +70,34 @@ std::int64_t vocab_size(const Keys& keys) {
   return rows;
 }
 
-double rope_scale(const Keys& keys) {
+// YaRN keeps fast frequencies, those that turn more than beta_fast times within the original context, and stretches
+// those that turn less than beta_slow times; what is turned grows a little with the stretch.
+void yarn(const Keys& keys, double factor, ir::RopeArgs& rope) {
+  const double context = static_cast<double>(original_context(keys)), n = static_cast<double>(rope.dims);
+  const auto pair_of = [&](double turns) {
+    return n * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.base));
+  };
+  const double fast = keys.positive("rope.scaling.yarn_beta_fast", 32);
+  const double slow = keys.positive("rope.scaling.yarn_beta_slow", 1);
+  rope.low = std::max(0.0, std::floor(pair_of(fast)));
+  rope.high = std::clamp(std::ceil(pair_of(slow)), 0.0, n - 1);
+  const auto growth = [&](double by) { return factor <= 1 ? 1 : 1 + 0.1 * by * std::log(factor); };
+  rope.magnitude *= growth(1) / growth(keys.factor("rope.scaling.yarn_log_multiplier"));
+}
+
+void scale_rope(const Keys& keys, ir::RopeArgs& rope) {
   const std::string_view type = keys.file().get_string(keys.full("rope.scaling.type"), "linear");
-  if (type == "none") return 1;
-  if (type != "linear") {
-    keys.unsupported("rope.scaling.type", "supported are none and linear");
+  if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
+    keys.unsupported("rope.scaling.type", "supported are none, linear, yarn and longrope");
   }
-  const double attn_factor = keys.factor("rope.scaling.attn_factor", 1);
-  if (attn_factor != 1 && attn_factor != 0) {
-    keys.unsupported("rope.scaling.attn_factor", "a factor of turned queries and keys is not supported");
-  }
-  // The key's name before scaling had types.
+  // Writers put 0 for "none".
+  const double magnitude = keys.factor("rope.scaling.attn_factor", 1);
+  rope.magnitude = magnitude == 0 ? 1 : magnitude;
+  if (type == "none") return;
+  // The second is the key's name before scaling had types.
   const double factor = keys.factor("rope.scaling.factor", keys.factor("rope.scale_linear"));
-  return factor == 0 ? 1 : 1 / factor;
+  rope.scale = factor == 0 ? 1 : 1 / factor;
+  if (type == "yarn") yarn(keys, factor == 0 ? 1 : factor, rope);
 }
 
 SamplingDefaults sampling_defaults(const File& file) {
@@ -96,7 +113,7 @@ SamplingDefaults sampling_defaults(const File& file) {
 
 }  // namespace
 
-DecoderSizes decoder_sizes(const Keys& keys) {
+DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key, bool zero_eps) {
   DecoderSizes s;
   s.n_layer = layer_count(keys);
   s.n_embd = keys.size("embedding_length");
@@ -104,11 +121,11 @@ DecoderSizes decoder_sizes(const Keys& keys) {
   s.n_vocab = vocab_size(keys);
   s.heads = head_shapes(keys, s.n_layer, s.n_embd);
   s.n_ff = keys.sizes("feed_forward_length", s.n_layer);
-  s.eps = keys.positive("attention.layer_norm_rms_epsilon");
+  s.eps = zero_eps ? keys.factor(eps_key) : keys.positive(eps_key);
   return s;
 }
 
-void refuse_unknown_forms(const Keys& keys) {
+void refuse_unknown_forms(const Keys& keys, const Follows& follows) {
   const File& file = keys.file();
   const std::uint32_t n_expert = file.get_u32(keys.full("expert_count"), 0);
   if (n_expert > 0) {
@@ -118,10 +135,10 @@ void refuse_unknown_forms(const Keys& keys) {
       keys.fail("expert_used_count", cat("expected at most expert_count ", n_expert, ", found ", *used));
     }
   }
-  keys.refuse_unless_zero("expert_count", "a mixture of experts");
+  if (!follows.experts) keys.refuse_unless_zero("expert_count", "a mixture of experts");
   keys.refuse_unless_zero("nextn_predict_layers", "a layer that predicts several tokens");
-  keys.refuse_unless_zero("attention.max_alibi_bias", "ALiBi");
-  keys.refuse_unless_zero("attention.clamp_kqv", "clamping of q, k and v");
+  if (!follows.alibi) keys.refuse_unless_zero("attention.max_alibi_bias", "ALiBi");
+  if (!follows.clamp) keys.refuse_unless_zero("attention.clamp_kqv", "clamping of q, k and v");
   if (!file.get_bool(keys.full("attention.causal"), true)) {
     keys.unsupported("attention.causal", "attention to later tokens is not supported");
   }
@@ -131,7 +148,6 @@ ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox) {
   ir::RopeArgs rope;
   rope.neox = neox;
   rope.base = keys.positive("rope.freq_base", 10000);
-  rope.scale = rope_scale(keys);
   rope.dims = keys.find_size("rope.dimension_count").value_or(head_dim);
   if (rope.dims > head_dim || rope.dims % 2 != 0) {
     const char* suffix = keys.has("rope.dimension_count") ? "rope.dimension_count" : "attention.key_length";
@@ -142,7 +158,28 @@ ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox) {
     keys.unsupported("rope.dimension_count_swa",
                      cat("another number than the ", rope.dims, " of other layers is not supported"));
   }
+  scale_rope(keys, rope);
   return rope;
+}
+
+std::int64_t original_context(const Keys& keys) {
+  const char* key = "rope.scaling.original_context_length";
+  if (keys.file().get_u32(keys.full(key), 0) > 0) return keys.size(key, kMaxPositions);
+  return keys.size("context_length", kMaxPositions);
+}
+
+void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope,
+                  std::vector<std::string>& warnings) {
+  rope.factors = tensors.find_vector("rope_freqs.weight", rope.dims / 2);
+  if (rope.factors.valid() || !tensors.has("rope_factors_short.weight")) return;
+  rope.factors = tensors.vector("rope_factors_short.weight", rope.dims / 2);
+  rope.limit = original_context(keys);
+  tensors.ignore("rope_factors_long.weight");
+  if (keys.size("context_length", kMaxPositions) > rope.limit) {
+    warnings.push_back(cat("RoPE's factors for long contexts are not used yet: the context ends at ",
+                           rope.limit, " tokens, the model was made for ",
+                           keys.size("context_length", kMaxPositions)));
+  }
 }
 
 std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, std::int64_t default_window,

@@ -18,17 +18,35 @@ struct DecoderSizes {
   std::int64_t n_layer, n_embd, n_ctx_train, n_vocab;
   std::vector<blocks::HeadShape> heads;  // [n_layer]
   std::vector<std::int64_t> n_ff;        // [n_layer]
-  double eps;                            // of RMS norms
+  double eps;                            // of norms
 };
 
-DecoderSizes decoder_sizes(const Keys& keys);
+// Keys of a norm's epsilon.
+inline constexpr const char* kRmsEps = "attention.layer_norm_rms_epsilon";
+inline constexpr const char* kLayerNormEps = "attention.layer_norm_epsilon";
 
-// Refuses what no decoder here does yet: mixtures of experts, ALiBi, clamped q/k/v, bidirectional attention, layers
-// for prediction of several tokens.
-void refuse_unknown_forms(const Keys& keys);
+// A norm's epsilon must be above 0, unless `zero_eps`.
+DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key = kRmsEps, bool zero_eps = false);
 
-// The RoPE of layers that see everything: rope.freq_base, rope.dimension_count, rope.scaling.* (none or linear).
+// Keys that an architecture follows, or that its writers put without a meaning.
+struct Follows {
+  bool alibi = false, clamp = false, experts = false;
+};
+
+// Refuses what no decoder here does yet (bidirectional attention, layers that predict several tokens), and what this
+// architecture's does not do: mixtures of experts, ALiBi, clamped q, k and v.
+void refuse_unknown_forms(const Keys& keys, const Follows& follows = {});
+
+// The RoPE of layers that see everything: rope.freq_base, rope.dimension_count, rope.scaling.* (none, linear, yarn, and
+// longrope, whose factors are tensors: rope_factors).
 ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox);
+
+// Positions that the model was first trained for, before its RoPE was stretched.
+std::int64_t original_context(const Keys& keys);
+
+// Adds the file's divisors of frequencies: rope_freqs.weight for all positions, or rope_factors_short.weight, which hold
+// up to the original context; a warning says when the model was made for more, with rope_factors_long.weight.
+void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope, std::vector<std::string>& warnings);
 
 // The window of each layer, 0: it sees everything. From attention.sliding_window (`default_window` where absent) and
 // attention.sliding_window_pattern: an array that says of each layer whether it slides, or a period p: layer i

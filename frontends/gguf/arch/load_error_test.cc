@@ -179,8 +179,10 @@ TEST(LoadErrors, Unsupported) {
   expect_faults(
       kLlama,
       {
-          {"YaRN", [](auto& w) { w.str("llama.rope.scaling.type", "yarn"); },
-           "key 'llama.rope.scaling.type': supported are none and linear (found string 'yarn')", kind},
+          {"a scaling of RoPE", [](auto& w) { w.str("llama.rope.scaling.type", "ntk"); },
+           "key 'llama.rope.scaling.type': supported are none, linear, yarn and longrope (found string "
+           "'ntk')",
+           kind},
           {"experts", [](auto& w) { w.u32("llama.expert_count", 8).u32("llama.expert_used_count", 2); },
            "key 'llama.expert_count': a mixture of experts is not supported (found u32 8)", kind},
           {"more experts used than there are",
@@ -198,7 +200,7 @@ TEST(LoadErrors, Architecture) {
   expect_faults(
       {}, {
               {"unknown", [](auto& w) { w.str("general.architecture", "marvin\x1b[2J"); },
-               "architecture 'marvin\\x1b[2J' is not supported; supported are gemma, gemma2, gemma3, llama",
+               "architecture 'marvin\\x1b[2J' is not supported; --list-architectures shows those that are",
                ErrorKind::kUnsupported},
               {"missing", [](auto& w) { w.erase("general.architecture"); },
                "key 'general.architecture' is missing; expected a string"},

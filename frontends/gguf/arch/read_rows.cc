@@ -11,7 +11,9 @@ ir::ReadRow read_rows(const File& file) {
              " is no tensor of the file");
     const Tensor& tensor = file.tensor(weight.name);
     const std::int64_t cols = weight.shape.back();
-    GC_CHECK(tensor.format == weight.format && tensor.ne[0] == cols && row >= 0 && row < tensor.n_rows(),
+    // A vector may be a tensor of more dimensions, whose values stand one after the other.
+    const std::int64_t rows = weight.shape.size() == 1 ? 1 : tensor.n_rows();
+    GC_CHECK(tensor.format == weight.format && rows * cols == tensor.n_values() && row >= 0 && row < rows,
              "row ", row, " of weight ", weight.name);
     dequantize_row(weight.format, tensor.data.data() + row * row_bytes(weight.format, cols), out, cols);
   };

@@ -27,6 +27,11 @@ std::string_view stem_of(std::string_view name) { return name.substr(0, name.rfi
 }  // namespace
 
 ir::WeightId Tensors::use(const Tensor& tensor, std::vector<std::int64_t> shape) {
+  return use(tensor, shape, shape);
+}
+
+ir::WeightId Tensors::use(const Tensor& tensor, const std::vector<std::int64_t>& shape,
+                          std::vector<std::int64_t> as) {
   if (!has_shape(tensor, shape)) {
     file_.fail_tensor(tensor.name, cat("expected ", shape_text(shape), ", found ", tensor.shape_text()));
   }
@@ -34,11 +39,11 @@ ir::WeightId Tensors::use(const Tensor& tensor, std::vector<std::int64_t> shape)
   if (kind == FormatKind::kInt) {
     file_.fail_tensor(tensor.name, cat("expected weights, found integers of type ", name(tensor.format)));
   }
-  if (shape.size() == 1 && kind == FormatKind::kBlock) {
+  if (as.size() == 1 && kind == FormatKind::kBlock) {
     file_.fail_tensor(tensor.name, cat("expected a vector of floats, found type ", name(tensor.format)));
   }
   if (used_.emplace(tensor.name).second) n_parameters_ += tensor.n_values();
-  return builder_.weight(std::string(tensor.name), tensor.format, std::move(shape));
+  return builder_.weight(std::string(tensor.name), tensor.format, std::move(as));
 }
 
 const Tensor& Tensors::required(const std::string& name, const std::vector<std::int64_t>& shape) const {
@@ -68,8 +73,23 @@ blocks::Linear Tensors::linear(const std::string& stem, std::int64_t out, std::i
   return {matrix(stem + ".weight", out, in), find_vector(stem + ".bias", out)};
 }
 
+ir::WeightId Tensors::flat(const std::string& name, std::int64_t rows, std::int64_t cols) {
+  return use(required(name, {rows, cols}), {rows, cols}, {rows * cols});
+}
+
+void Tensors::ignore(std::string_view name) {
+  if (has(name)) used_.emplace(name);
+}
+
 blocks::Norm Tensors::rms_norm(const std::string& stem, std::int64_t size, double eps) {
-  return {.kind = blocks::Norm::Kind::Rms, .weight = vector(stem + ".weight", size), .eps = eps};
+  return norm(blocks::Norm::Kind::Rms, stem, size, eps);
+}
+
+blocks::Norm Tensors::norm(blocks::Norm::Kind kind, const std::string& stem, std::int64_t size, double eps) {
+  blocks::Norm n{.kind = kind, .eps = eps};
+  n.weight = vector(has(stem) ? stem : stem + ".weight", size);
+  if (kind == blocks::Norm::Kind::Layer) n.bias = find_vector(stem + ".bias", size);
+  return n;
 }
 
 blocks::QkvWeights Tensors::qkv(const std::string& prefix, const blocks::HeadShape& s, std::int64_t n_embd) {

@@ -35,8 +35,15 @@ class Tensors {
 
   // STEM.weight with STEM.bias where the file has it.
   blocks::Linear linear(const std::string& stem, std::int64_t out, std::int64_t in);
+  // A tensor of two dimensions whose values stand one after the other: f32 of rows * cols.
+  ir::WeightId flat(const std::string& name, std::int64_t rows, std::int64_t cols);
+  // Known to have no meaning for this graph.
+  void ignore(std::string_view name);
+
   // STEM.weight of an RMS norm.
   blocks::Norm rms_norm(const std::string& stem, std::int64_t size, double eps);
+  // STEM.weight (or a tensor of just that name), for layer norms with STEM.bias where the file has it.
+  blocks::Norm norm(blocks::Norm::Kind kind, const std::string& stem, std::int64_t size, double eps);
   // attn_qkv, or attn_q, attn_k, attn_v, with any biases. prefix: "blk.3.".
   blocks::QkvWeights qkv(const std::string& prefix, const blocks::HeadShape& shape, std::int64_t n_embd);
   // ffn_gate, ffn_up, ffn_down.
@@ -50,6 +57,9 @@ class Tensors {
  private:
   // `shape` outermost first.
   ir::WeightId use(const Tensor& tensor, std::vector<std::int64_t> shape);
+  // Declared as a weight of shape `as`, of as many values.
+  ir::WeightId use(const Tensor& tensor, const std::vector<std::int64_t>& shape,
+                   std::vector<std::int64_t> as);
   const Tensor& required(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
   const File& file_;

@@ -1,0 +1,35 @@
+// One layer of a transformer: attention and a feed-forward network added to the residual stream, with the norms where
+// its family has them.
+//
+//   in turn:   h = x + post(attention(norm(x)));  y = h + post(ffn(norm(h)))
+//   parallel:  y = x + attention(norm(x)) + ffn(norm'(x)), norm' the ffn's own norm or attention's
+//
+// Any norm may be missing; then its input passes as it is. A layer may lack attention or feed-forward network, and
+// attention may be its output matrix alone (pruned models).
+//
+// Names of the values, after the layer's prefix: attn_norm, attn_post_norm, attn_scaled, attn_residual, ffn_norm,
+// ffn_post_norm, ffn_scaled, branches (parallel), l_out; and those of attention and feed-forward network.
+#pragma once
+
+#include <string>
+
+#include "compiler/blocks/attention.h"
+#include "compiler/blocks/ffn.h"
+#include "compiler/blocks/norm.h"
+#include "compiler/ir/builder.h"
+
+namespace gc::blocks {
+
+struct Layer {
+  std::string prefix;  // "blk.3."
+  Norm attn_norm, post_attn_norm, ffn_norm, post_ffn_norm;
+  Attention attn;  // without `out`: none; without q, k and v: out alone
+  Ffn ffn;         // without `up`: none
+  bool parallel = false;
+  double branch_scale = 1;  // of both branches, before they are added
+};
+
+// x [T, n_embd] -> [T, n_embd]. `layer` numbers the layer's state.
+ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer);
+
+}  // namespace gc::blocks

@@ -1,0 +1,249 @@
+#include "frontends/gguf/arch/dense.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/blocks/layer.h"
+#include "compiler/ir/builder.h"
+#include "frontends/gguf/arch/decoder.h"
+#include "frontends/gguf/arch/tensors.h"
+
+namespace gc::gguf {
+namespace {
+
+using HeadNorms = Form::HeadNorms;
+using NormAt = blocks::Attention::NormAt;
+
+// What keys say of all layers.
+struct Shared {
+  DecoderSizes s;
+  std::vector<std::int64_t> windows;
+  std::vector<bool> rope_pattern;  // with Turned::ByKey
+  ir::RopeArgs rope, local_rope;
+  std::optional<blocks::Temper> temper;
+  double alibi = 0, clamp = 0, attention_scale = 0, embedding_scale = 0, residual_scale = 0, logit_scale = 0;
+};
+
+double ntk_base(const Keys& keys, double base, double dims) {
+  const double alpha = keys.factor("rope.scaling.alpha");
+  return alpha == 0 ? base : base * std::pow(alpha, dims / (dims - 2));
+}
+
+std::optional<blocks::Temper> temper_of(const Keys& keys) {
+  const double by = keys.factor("attention.temperature_scale");
+  if (by == 0) return {};
+  return blocks::Temper{.by = by, .period = original_context(keys)};
+}
+
+void read_logit_scale(const Keys& keys, const Form& f, Shared& k, std::vector<std::string>& warnings) {
+  switch (f.logits) {
+    case Form::Logits::Plain:
+      return keys.warn_unless_zero("logit_scale", warnings);
+    case Form::Logits::TimesIfThere:
+      k.logit_scale = keys.factor("logit_scale");
+      return;
+    case Form::Logits::Times:
+    case Form::Logits::Over:
+      k.logit_scale =
+          f.logit_scale > 0 ? keys.positive("logit_scale", f.logit_scale) : keys.positive("logit_scale");
+      return;
+  }
+}
+
+Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warnings) {
+  refuse_unknown_forms(
+      keys, {.alibi = f.alibi_key || f.alibi > 0, .clamp = f.clamp_key, .experts = f.unused_experts});
+  Shared k{.s = decoder_sizes(keys, f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps, f.zero_eps)};
+  for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
+  k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
+  if (f.slides) {
+    k.windows = layer_windows(keys, k.s.n_layer, f.default_window, f.period);
+  } else {
+    keys.warn_unless_zero("attention.sliding_window", warnings);
+  }
+  if (f.turn != Form::Turn::None) {
+    k.rope = rope_args(keys, k.s.heads[0].k_dim, f.turn == Form::Turn::Halves);
+    if (f.ntk_alpha) k.rope.base = ntk_base(keys, k.rope.base, static_cast<double>(k.s.heads[0].k_dim));
+    if (f.turned == Form::Turned::ByKey) {
+      const auto n_layer = static_cast<std::uint32_t>(k.s.n_layer);
+      k.rope_pattern = keys.file().per_layer_bool(keys.full("attention.rope_pattern"), n_layer, true);
+    }
+    k.local_rope = k.rope;
+    if (!f.local_scaled) k.local_rope = {.base = k.rope.base, .dims = k.rope.dims, .neox = k.rope.neox};
+    if (f.local_base > 0) k.local_rope.base = f.local_base;
+    k.local_rope.base = keys.positive("rope.freq_base_swa", k.local_rope.base);
+  }
+  k.alibi = f.alibi_key ? keys.factor("attention.max_alibi_bias", f.alibi) : f.alibi;
+  if (f.clamp_key) k.clamp = keys.factor("attention.clamp_kqv");
+  if (f.temper_key) k.temper = temper_of(keys);
+  k.embedding_scale = f.embedding_scale, k.residual_scale = f.residual_scale;
+  if (!f.scale_keys) {
+    for (const char* suffix : {"embedding_scale", "residual_scale"}) keys.warn_unless_zero(suffix, warnings);
+  } else {
+    k.attention_scale = keys.factor("attention.scale");
+    k.embedding_scale = keys.factor("embedding_scale", f.embedding_scale);
+    k.residual_scale = keys.factor("residual_scale", f.residual_scale);
+  }
+  read_logit_scale(keys, f, k, warnings);
+  return k;
+}
+
+// The norm of one place in a layer or beside the layers.
+blocks::Norm norm_of(Tensors& tensors, const Form& f, const std::string& prefix, const char* stem,
+                     const DecoderSizes& s) {
+  if (stem == nullptr) return {};
+  if (!f.norm_weights) return {.kind = f.norm, .eps = s.eps};
+  return tensors.norm(f.norm, prefix + stem, s.n_embd, s.eps);
+}
+
+void head_norms(Tensors& tensors, const Form& f, const std::string& prefix, double eps,
+                blocks::Attention& a) {
+  const blocks::HeadShape& h = a.shape;
+  const std::string q = prefix + "attn_q_norm", k = prefix + "attn_k_norm";
+  const bool there = tensors.has(q + ".weight");
+  switch (f.head_norms) {
+    case HeadNorms::None:
+      return;
+    case HeadNorms::Each:
+    case HeadNorms::EachTurned:
+      a.q_norm = tensors.norm(f.norm, q, h.k_dim, eps);
+      a.k_norm = tensors.norm(f.norm, k, h.k_dim, eps);
+      a.norm_at = f.head_norms == HeadNorms::Each ? NormAt::Heads : NormAt::TurnedHeads;
+      return;
+    case HeadNorms::WholeIfThere:
+      if (!there) return;
+      [[fallthrough]];
+    case HeadNorms::Whole:
+      a.q_norm = tensors.norm(f.norm, q, h.q_rows(), eps);
+      a.k_norm = tensors.norm(f.norm, k, h.k_rows(), eps);
+      a.norm_at = NormAt::Whole;
+      return;
+    case HeadNorms::OwnWeightsIfThere:
+      if (!there) return;
+      [[fallthrough]];
+    case HeadNorms::OwnWeights:
+      a.q_norm = a.k_norm = {.kind = f.norm, .eps = eps};
+      a.q_gain = tensors.flat(q + ".weight", h.n_head, h.k_dim);
+      a.k_gain = tensors.flat(k + ".weight", h.n_head_kv, h.k_dim);
+      return;
+  }
+}
+
+bool turns(const Form& f, const Shared& k, std::int64_t layer) {
+  if (f.turn == Form::Turn::None) return false;
+  switch (f.turned) {
+    case Form::Turned::All:
+      return true;
+    case Form::Turned::Sliding:
+      return k.windows[layer] > 0;
+    case Form::Turned::NotEveryFourth:
+      return (layer + 1) % 4 != 0;
+    case Form::Turned::ByKey:
+      return k.rope_pattern[layer];
+  }
+  return true;
+}
+
+blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k, std::int64_t layer) {
+  const std::string prefix = layer_prefix(layer);
+  const auto dim = static_cast<double>(k.s.heads[layer].k_dim);
+  blocks::Attention a{.shape = k.s.heads[layer]};
+  a.qkv = tensors.qkv(prefix, a.shape, k.s.n_embd);
+  a.clamp = k.clamp;
+  head_norms(tensors, f, prefix, k.s.eps, a);
+  if (turns(f, k, layer)) a.rope = k.windows[layer] > 0 ? k.local_rope : k.rope;
+  a.temper = k.temper;
+  a.scale = k.attention_scale > 0 ? k.attention_scale : f.score_by_dim ? 1 / dim : 1 / std::sqrt(dim);
+  a.alibi = k.alibi;
+  a.window = k.windows[layer];
+  if (f.sinks) a.sinks = tensors.vector(prefix + "attn_sinks.weight", a.shape.n_head);
+  if (f.head_gates) a.gate = tensors.linear(prefix + "attn_gate", a.shape.n_head, k.s.n_embd);
+  a.out = tensors.linear(prefix + "attn_output", k.s.n_embd, a.shape.out_cols());
+  if (!f.out_bias) a.out.bias = {};
+  return a;
+}
+
+blocks::Ffn ffn_of(Tensors& tensors, const Form& f, const std::string& prefix, std::int64_t n_ff,
+                   std::int64_t n_embd) {
+  if (f.gate == Form::Gate::Own) {
+    blocks::Ffn ffn = tensors.gated_ffn(prefix, n_ff, n_embd, f.fn);
+    if (!f.ffn_bias) ffn.gate.bias = ffn.up.bias = ffn.down.bias = {};
+    return ffn;
+  }
+  const bool joined = f.gate == Form::Gate::InUp;
+  blocks::Ffn ffn{.up = tensors.linear(prefix + "ffn_up", joined ? 2 * n_ff : n_ff, n_embd),
+                  .down = tensors.linear(prefix + "ffn_down", n_embd, n_ff),
+                  .fn = f.fn,
+                  .gate_in_up = joined};
+  if (!joined) ffn.divisors = tensors.find_vector(prefix + "ffn.act.scales", n_ff);
+  return ffn;
+}
+
+}  // namespace
+
+LoadedModel load_dense(const File& file, const Form& f) {
+  // Keys.
+  const Keys keys(file, f.name);
+  std::vector<std::string> warnings;
+  Shared k = read_keys(keys, f, warnings);
+  const DecoderSizes& s = k.s;
+
+  // Tensors.
+  ir::Builder b(std::string(f.name) + ".step");
+  Tensors tensors(file, b);
+  const ir::WeightId embedding = tensors.matrix("token_embd.weight", s.n_vocab, s.n_embd);
+  ir::WeightId positions;
+  if (f.position_table == Form::Table::Needed ||
+      (f.position_table == Form::Table::IfThere && tensors.has("position_embd.weight")))
+    positions = tensors.matrix("position_embd.weight", s.n_ctx_train, s.n_embd);
+  const blocks::Norm token_norm = norm_of(tensors, f, "", f.token_norm, s);
+  if (f.turn != Form::Turn::None && f.factors) {
+    rope_factors(keys, tensors, k.rope, warnings);
+    k.local_rope.factors = k.rope.factors, k.local_rope.limit = k.rope.limit;
+  } else {
+    tensors.ignore("rope_freqs.weight");
+  }
+  std::vector<blocks::Layer> layers;
+  for (std::int64_t i = 0; i < s.n_layer; ++i) {
+    blocks::Layer l{.prefix = layer_prefix(i), .parallel = f.parallel};
+    l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
+    l.attn = attention_of(tensors, f, k, i);
+    l.post_attn_norm = norm_of(tensors, f, l.prefix, f.post_attn_norm, s);
+    l.ffn_norm = norm_of(tensors, f, l.prefix, f.ffn_norm, s);
+    l.ffn = ffn_of(tensors, f, l.prefix, s.n_ff[i], s.n_embd);
+    l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
+    if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
+    layers.push_back(std::move(l));
+  }
+  const blocks::Norm output_norm = norm_of(tensors, f, "", "output_norm", s);
+  const bool own_head =
+      f.head == Form::Head::Own || (f.head == Form::Head::OwnIfThere && tensors.has("output.weight"));
+  blocks::Linear head = own_head ? tensors.linear("output", s.n_vocab, s.n_embd)
+                                 : blocks::Linear{embedding, tensors.find_vector("output.bias", s.n_vocab)};
+  if (!f.head_bias) head.bias = {};
+  tensors.finish(warnings);
+
+  // Graph. x: the residual stream [T, n_embd].
+  ir::ValueId x = b.embed(embedding, "inp_embd");
+  if (k.embedding_scale > 0) x = b.scale(x, k.embedding_scale, "inp_scaled");
+  if (positions.valid()) x = b.add(x, b.embed_position(positions, "pos_embd"), "inp_pos");
+  x = norm(b, x, token_norm, "inp_norm");
+  for (std::int64_t i = 0; i < s.n_layer; ++i) {
+    b.begin_layer(x);
+    x = layer(b, x, layers[i], i);
+  }
+  b.end_layers(x);
+  x = norm(b, b.select(x, "outputs"), output_norm, "output_norm");  // [R, n_embd]
+  const bool scaled = k.logit_scale > 0 && k.logit_scale != 1;
+  x = linear(b, x, head, scaled ? "logits_raw" : "logits");
+  if (scaled) x = b.scale(x, f.logits == Form::Logits::Over ? 1 / k.logit_scale : k.logit_scale, "logits");
+  b.output(x);
+
+  return {
+      .graph = b.take(), .info = model_info(keys, s, k.windows, tensors), .warnings = std::move(warnings)};
+}
+
+}  // namespace gc::gguf

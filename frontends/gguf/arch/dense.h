@@ -1,0 +1,94 @@
+// Dense decoders: token embedding, layers of attention and feed-forward network, norm, head. Some fifty architectures
+// are this with other norms, positions, activation functions and scales. A Form says what an architecture's files do
+// not say themselves; sizes, biases, windows and factors come from keys and tensors. dense.cc reads as one page from
+// keys and tensors to the graph; a family's file holds its forms and why they are so.
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/blocks/attention.h"
+#include "compiler/blocks/norm.h"
+#include "frontends/gguf/arch/arch.h"
+#include "frontends/gguf/arch/keys.h"
+
+namespace gc::gguf {
+
+struct Form {
+  const char* name;  // general.architecture
+
+  // Norms: the stems of their tensors, null where the family has none there. Without weights there are no tensors.
+  blocks::Norm::Kind norm = blocks::Norm::Kind::Rms;
+  bool norm_weights = true;
+  bool zero_eps = false;  // files may have no epsilon
+  const char* token_norm = nullptr;
+  const char* attn_norm = "attn_norm";
+  const char* post_attn_norm = nullptr;
+  const char* ffn_norm = "ffn_norm";
+  const char* post_ffn_norm = nullptr;
+
+  // Norms of q and k: attn_q_norm, attn_k_norm.
+  enum class HeadNorms {
+    None,
+    Each,          // over each head, one weight for all heads
+    EachTurned,    // the same after RoPE
+    Whole,         // over all heads together
+    WholeIfThere,  // where the file has them
+    OwnWeights,    // over each head, which has weights of its own
+    OwnWeightsIfThere
+  } head_norms = HeadNorms::None;
+
+  // Positions.
+  enum class Turn {
+    None,
+    Pairs,
+    Halves
+  } turn = Turn::Pairs;  // RoPE of pairs (2i, 2i + 1) or (i, i + dims/2)
+  // Layers whose q and k turn; ByKey: attention.rope_pattern, a flag for each layer.
+  enum class Turned { All, Sliding, NotEveryFourth, ByKey } turned = Turned::All;
+  bool factors = true;     // of RoPE, where the file has them
+  bool ntk_alpha = false;  // rope.scaling.alpha raises the base
+  enum class Table { None, Needed, IfThere } position_table = Table::None;
+  double alibi = 0;  // largest exponent; of files that don't say, where alibi_key
+  bool alibi_key = false;
+
+  // Windows: attention.sliding_window and its pattern.
+  bool slides = false;
+  std::int64_t default_window = 0;  // positions, where the file doesn't say; 0: it must
+  std::int64_t period = 1;    // layer i slides unless (i + 1) % period == 0, where the file has no pattern
+  double local_base = 0;      // RoPE base of sliding layers where the file has none; 0: that of the others
+  bool local_scaled = false;  // whether rope.scaling.* holds for them too
+  bool sinks = false;         // attn_sinks
+
+  // Attention.
+  bool clamp_key = false;     // attention.clamp_kqv
+  bool temper_key = false;    // attention.temperature_scale
+  bool score_by_dim = false;  // scores are scaled by 1/d in place of 1/sqrt(d)
+  bool out_bias = true;       // attn_output.bias counts, where the file has it
+  bool head_gates = false;    // attn_gate: one gate for each head's output
+
+  // Feed-forward network, in turn with attention or beside it.
+  ir::Fn fn = ir::Fn::silu;
+  enum class Gate { Own, InUp, None } gate = Gate::Own;  // ffn_gate, the first half of ffn_up, or no gate
+  bool ffn_bias = true;                                  // its biases count, where the file has them
+  std::int64_t ff_divisor = 1;                           // of feed_forward_length
+  bool parallel = false;
+
+  // Factors: the keys embedding_scale, residual_scale and attention.scale with these defaults, 0: none.
+  bool scale_keys = false;
+  double embedding_scale = 0, residual_scale = 0;
+  enum class Logits {
+    Plain,
+    Times,
+    TimesIfThere,
+    Over
+  } logits = Logits::Plain;  // times or over the key logit_scale
+  double logit_scale = 0;    // where the file doesn't say; 0: it must
+
+  enum class Head { Own, OwnIfThere, Tied } head = Head::OwnIfThere;
+  bool head_bias = true;        // output.bias counts, where the file has it
+  bool unused_experts = false;  // files have expert_count without experts
+};
+
+LoadedModel load_dense(const File& file, const Form& form);
+
+}  // namespace gc::gguf
