@@ -1,5 +1,6 @@
 #include "codegen_cpu/decode/planes.h"
 
+#include "codegen_cpu/vec/lut.h"
 #include "compiler/base/error.h"
 
 namespace gc::cpu {
@@ -35,36 +36,71 @@ PanelReader::Supers PanelReader::supers(Value* p) {
   auto& b = e_.b();
   const auto load = [&](int i) -> Value* {
     Value* half = e_.load(llvm::FixedVectorType::get(e_.f16(), 16), e_.at(p, 2 * kPanelRows * i), 32);
-    return b.CreateFPExt(half, llvm::FixedVectorType::get(e_.f32(), 16));
+    Value* wide = b.CreateFPExt(half, llvm::FixedVectorType::get(e_.f32(), 16));
+    if (layout_.unit == 1) return wide;
+    return b.CreateFMul(wide, llvm::ConstantFP::get(wide->getType(), layout_.unit));
   };
   const std::int64_t n = layout_.supers();
   return {n > 0 ? load(0) : nullptr, n > 1 ? load(1) : nullptr};
 }
 
-std::int64_t PanelReader::stride(ScaleKind kind) {
+Value* PanelReader::entry_at(ScaleKind kind, Value* base, Value* i, int part) {
+  const std::int64_t stride = entry_stride(kind);
+  if (layout_.entry_cols < 32) return e_.at(base, i, 2 * stride, part * stride);
+  GC_CHECK(part == 0);
+  // 1, 2, 4 or 8 blocks of 32 columns share an entry.
+  Value* entry = layout_.entry_cols == 32 ? i : e_.b().CreateUDiv(i, e_.i64(layout_.entry_cols / 32));
+  return e_.at(base, entry, stride);
+}
+
+Value* PanelReader::factor_value(Emitter& e, ScaleKind kind, Value* entry) {
+  auto& b = e.b();
+  const auto of = [&](llvm::Type* element) -> llvm::Type* {
+    auto* vector = llvm::dyn_cast<llvm::VectorType>(entry->getType());
+    return vector ? llvm::VectorType::get(element, vector->getElementCount()) : element;
+  };
+  const auto number = [&](Value* v, std::uint64_t n) { return llvm::ConstantInt::get(v->getType(), n); };
   switch (kind) {
     case ScaleKind::None:
-      return 0;
+      break;
     case ScaleKind::F16:
-      return 2 * kPanelRows;
+      return b.CreateFPExt(entry, of(e.f32()));
     case ScaleKind::U8:
+      return b.CreateSIToFP(b.CreateZExt(entry, of(b.getInt32Ty())), of(e.f32()));
     case ScaleKind::I8:
-      return kPanelRows;
+      return b.CreateSIToFP(b.CreateSExt(entry, of(b.getInt32Ty())), of(e.f32()));
+    case ScaleKind::Low4: {
+      Value* wide = b.CreateZExt(entry, of(b.getInt32Ty()));
+      return b.CreateSIToFP(b.CreateAnd(wide, number(wide, 15)), of(e.f32()));
+    }
+    case ScaleKind::High4: {
+      Value* wide = b.CreateZExt(entry, of(b.getInt32Ty()));
+      return b.CreateSIToFP(b.CreateLShr(wide, number(wide, 4)), of(e.f32()));
+    }
+    case ScaleKind::E8M0: {  // 2^(e - 128), below 2^-126 subnormal
+      Value* wide = b.CreateZExt(entry, of(b.getInt32Ty()));
+      Value* normal = b.CreateShl(b.CreateSub(wide, number(wide, 1)), number(wide, 23));
+      Value* small = b.CreateAdd(b.CreateShl(wide, number(wide, 21)), number(wide, 0x200000));
+      Value* is_small = b.CreateICmpULT(wide, number(wide, 2));
+      return b.CreateBitCast(b.CreateSelect(is_small, small, normal), of(e.f32()));
+    }
+    case ScaleKind::UE4M3: {  // half of it: the bits of an f16 whose exponent is less by 7
+      Value* wide = b.CreateZExt(entry, of(b.getInt16Ty()));
+      Value* bits = b.CreateAnd(b.CreateShl(wide, number(wide, 7)), number(wide, 0x3f80));
+      Value* value = b.CreateFPExt(b.CreateBitCast(bits, of(e.f16())), of(e.f32()));
+      return b.CreateFMul(value, llvm::ConstantFP::get(value->getType(), 128));
+    }
   }
   throw_internal("scale kind");
 }
 
 Value* PanelReader::factor(ScaleKind kind, Value* p, Value* super, bool subtracted) {
   auto& b = e_.b();
-  auto* f32x16 = llvm::FixedVectorType::get(e_.f32(), 16);
-  if (kind == ScaleKind::F16) {
-    return b.CreateFPExt(e_.load(llvm::FixedVectorType::get(e_.f16(), 16), p, 32), f32x16);
-  }
-  GC_CHECK(kind == ScaleKind::U8 || kind == ScaleKind::I8);
-  Value* bytes = e_.load(llvm::FixedVectorType::get(b.getInt8Ty(), 16), p, 16);
-  auto* i32x16 = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
-  Value* wide = kind == ScaleKind::U8 ? b.CreateZExt(bytes, i32x16) : b.CreateSExt(bytes, i32x16);
-  Value* product = b.CreateFMul(super, b.CreateSIToFP(wide, f32x16));
+  const bool half = kind == ScaleKind::F16;
+  auto* type = llvm::FixedVectorType::get(half ? e_.f16() : b.getInt8Ty(), 16);
+  Value* value = factor_value(e_, kind, e_.load(type, p, half ? 32 : 16));
+  if (!Layout::needs_super(kind)) return value;
+  Value* product = b.CreateFMul(super, value);
   return subtracted ? b.CreateFNeg(product) : product;
 }
 
@@ -74,9 +110,8 @@ std::vector<Value*> PanelReader::steps(Value* p) {
       llvm::FixedVectorType::get(b.getInt16Ty(), 32);  // bytes can't be shifted; 16 bits can, masked after
   auto* bytes = llvm::FixedVectorType::get(b.getInt8Ty(), 64);
   std::vector<Value*> steps(8);
-  int low = 0;  // bit of the value at which the plane begins
-  for (int i = 0; layout_.planes[i] != 0; ++i) {
-    const int bits = layout_.planes[i], per_vector = 8 / bits;
+  for (int i = 0; layout_.planes[i].bits != 0; ++i) {
+    const int bits = layout_.planes[i].bits, low = layout_.planes[i].at, per_vector = 8 / bits;
     for (int v = 0; v < bits; ++v) {
       Value* vector = e_.load(words, e_.at(p, 64 * v), 64);
       for (int s = 0; s < per_vector; ++s) {
@@ -90,8 +125,10 @@ std::vector<Value*> PanelReader::steps(Value* p) {
         step = step ? b.CreateOr(step, part) : part;
       }
     }
-    low += bits;
     p = e_.at(p, 64 * bits);
+  }
+  if (layout_.table != ValueTable::Linear) {
+    for (Value*& step : steps) step = lut16(e_, step, layout_.values());
   }
   return steps;
 }

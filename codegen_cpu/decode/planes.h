@@ -36,15 +36,23 @@ class PanelReader {
   // <16 x float> scales (times the super) of the block whose entries are at p. Mins are ready to be added.
   llvm::Value* scale(llvm::Value* p, const Supers& s) { return factor(layout_.scale, p, s.scale, false); }
   llvm::Value* min(llvm::Value* p, const Supers& s) { return factor(layout_.min, p, s.min, true); }
-  // Bytes from one block of one scale to the next.
-  std::int64_t scale_stride() const { return stride(layout_.scale); }
-  std::int64_t min_stride() const { return stride(layout_.min); }
+  // Where the entries of part `part` (0, or 1 of two scales) of the group's i-th 32 columns are.
+  llvm::Value* scale_at(llvm::Value* scales, llvm::Value* i, int part) {
+    return entry_at(layout_.scale, scales, i, part);
+  }
+  llvm::Value* min_at(llvm::Value* mins, llvm::Value* i, int part) {
+    return entry_at(layout_.min, mins, i, part);
+  }
 
-  // The 8 steps of 32 columns whose planes are at p, <64 x i8> each.
+  // q of the 8 steps of 32 columns whose planes are at p, <64 x i8> each.
   std::vector<llvm::Value*> steps(llvm::Value* p);
 
+  // A factor of a block from its entry's bits, without the super: <N x i8> (f16: <N x half>) to <N x float>, or one
+  // value. Of mins the magnitude.
+  static llvm::Value* factor_value(Emitter& e, ScaleKind kind, llvm::Value* entry);
+
  private:
-  static std::int64_t stride(ScaleKind kind);
+  llvm::Value* entry_at(ScaleKind kind, llvm::Value* base, llvm::Value* i, int part);
   llvm::Value* factor(ScaleKind kind, llvm::Value* p, llvm::Value* super, bool subtracted);
 
   Emitter& e_;

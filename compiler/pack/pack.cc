@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "compiler/base/error.h"
-#include "compiler/pack/split.h"
+#include "compiler/pack/split_grids.h"
 #include "compiler/quant/float16.h"
 #include "compiler/quant/layouts.h"
 
@@ -32,7 +32,7 @@ void split_group(const Layout& l, const std::uint8_t* src, std::int64_t stride, 
     const std::uint8_t* row =
         src + r * stride + begin / block_values * static_cast<std::int64_t>(sizeof(Block));
     for (std::int64_t c = 0; c < cols; c += block_values) {
-      const std::int64_t scale = c / l.scale_cols;
+      const std::int64_t scale = c / l.entry_cols;
       split(*reinterpret_cast<const Block*>(row),
             Parts{&parts.q[r][c], &parts.supers[0][r], &parts.scales[scale][r], &parts.mins[scale][r]});
       row += sizeof(Block);
@@ -54,9 +54,26 @@ SplitGroup splitter(Format format) {
     SPLIT(Q5_0);
     SPLIT(Q5_1);
     SPLIT(Q8_0);
+    SPLIT(Q2_K);
+    SPLIT(Q3_K);
     SPLIT(Q4_K);
     SPLIT(Q5_K);
     SPLIT(Q6_K);
+    SPLIT(IQ1_S);
+    SPLIT(IQ1_M);
+    SPLIT(IQ2_XXS);
+    SPLIT(IQ2_XS);
+    SPLIT(IQ2_S);
+    SPLIT(IQ3_XXS);
+    SPLIT(IQ3_S);
+    SPLIT(IQ4_NL);
+    SPLIT(IQ4_XS);
+    SPLIT(TQ1_0);
+    SPLIT(TQ2_0);
+    SPLIT(MXFP4);
+    SPLIT(NVFP4);
+    SPLIT(Q1_0);
+    SPLIT(Q2_0);
     default:  // not in layouts.def: layout_for has thrown
       throw_internal("no split of ", name(format));
   }
@@ -67,12 +84,16 @@ std::uint8_t* store_factors(ScaleKind kind, const std::uint16_t (*factors)[kPane
                             std::uint8_t* out) {
   switch (kind) {
     case ScaleKind::None:
+    case ScaleKind::High4:  // stored with the scales
       return out;
     case ScaleKind::F16:
       std::memcpy(out, factors, static_cast<std::size_t>(blocks * kPanelRows * 2));
       return out + blocks * kPanelRows * 2;
     case ScaleKind::U8:
     case ScaleKind::I8:
+    case ScaleKind::Low4:
+    case ScaleKind::E8M0:
+    case ScaleKind::UE4M3:
       for (std::int64_t b = 0; b < blocks; ++b) {
         for (int r = 0; r < kPanelRows; ++r) *out++ = static_cast<std::uint8_t>(factors[b][r]);
       }
@@ -104,9 +125,9 @@ std::uint8_t* store_plane(const Steps& steps, int shift, std::uint8_t* out) {
 }
 
 std::uint8_t* store_planes(const Layout& l, const Steps& steps, std::uint8_t* out) {
-  int shift = 0;
-  for (int i = 0; l.planes[i] != 0; ++i) {
-    switch (l.planes[i]) {
+  for (int i = 0; l.planes[i].bits != 0; ++i) {
+    const int shift = l.planes[i].at;
+    switch (l.planes[i].bits) {
       case 1:
         out = store_plane<1>(steps, shift, out);
         break;
@@ -120,16 +141,15 @@ std::uint8_t* store_planes(const Layout& l, const Steps& steps, std::uint8_t* ou
         out = store_plane<8>(steps, shift, out);
         break;
       default:
-        throw_internal("plane of ", int{l.planes[i]}, " bits");
+        throw_internal("plane of ", int{l.planes[i].bits}, " bits");
     }
-    shift += l.planes[i];
   }
   return out;
 }
 
 void store_group(const Layout& l, const GroupParts& parts, std::int64_t cols, std::uint8_t* out) {
   const Layout::Group g = l.group(cols);
-  const std::int64_t blocks = cols / l.scale_cols;
+  const std::int64_t blocks = cols / l.entry_cols;
   std::memcpy(out, parts.supers, static_cast<std::size_t>(l.supers() * kPanelRows * 2));
   std::uint8_t* end = store_factors(l.scale, parts.scales, blocks, out + g.scales);
   end = store_factors(l.min, parts.mins, blocks, end);

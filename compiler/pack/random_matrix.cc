@@ -26,6 +26,38 @@ F16Fields f16_fields(Format format) {
       return {offsetof(BlockQ5_0, d), -1};
     case Format::Q8_0:
       return {offsetof(BlockQ8_0, d), -1};
+    case Format::IQ4_NL:
+      return {offsetof(BlockIQ4_NL, d), -1};
+    case Format::IQ4_XS:
+      return {offsetof(BlockIQ4_XS, d), -1};
+    case Format::TQ1_0:
+      return {offsetof(BlockTQ1_0, d), -1};
+    case Format::TQ2_0:
+      return {offsetof(BlockTQ2_0, d), -1};
+    case Format::Q1_0:
+      return {offsetof(BlockQ1_0, d), -1};
+    case Format::Q2_0:
+      return {offsetof(BlockQ2_0, d), -1};
+    case Format::Q3_K:
+      return {offsetof(BlockQ3_K, d), -1};
+    case Format::IQ1_S:
+      return {offsetof(BlockIQ1_S, d), -1};
+    case Format::IQ2_XXS:
+      return {offsetof(BlockIQ2_XXS, d), -1};
+    case Format::IQ2_XS:
+      return {offsetof(BlockIQ2_XS, d), -1};
+    case Format::IQ2_S:
+      return {offsetof(BlockIQ2_S, d), -1};
+    case Format::IQ3_XXS:
+      return {offsetof(BlockIQ3_XXS, d), -1};
+    case Format::IQ3_S:
+      return {offsetof(BlockIQ3_S, d), -1};
+    case Format::IQ1_M:  // spread over its scales
+    case Format::MXFP4:
+    case Format::NVFP4:  // any bits are a scale
+      return {-1, -1};
+    case Format::Q2_K:
+      return {offsetof(BlockQ2_K, d), offsetof(BlockQ2_K, dmin)};
     case Format::Q4_1:
       return {offsetof(BlockQ4_1, d), offsetof(BlockQ4_1, m)};
     case Format::Q5_1:
@@ -67,6 +99,11 @@ std::vector<std::uint8_t> random_matrix(Format format, std::int64_t rows, std::i
       if (field < 0) continue;
       const std::uint16_t bits = static_cast<std::uint16_t>((random() & 0x83ff) | (8 + random() % 8) << 10);
       std::memcpy(&raw[at + static_cast<std::size_t>(field)], &bits, 2);
+    }
+    if (format == Format::MXFP4) raw[at] = static_cast<std::uint8_t>(120 + random() % 16);
+    if (format == Format::IQ1_M) {  // exponents of 8 to 11
+      std::uint8_t& top = raw[at + sizeof(BlockIQ1_M) - 1];
+      top = static_cast<std::uint8_t>((top & 0x8f) | 0x20);
     }
   }
   return raw;

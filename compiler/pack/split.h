@@ -1,5 +1,6 @@
-// Takes blocks of the file apart into what layouts store: unsigned values one a byte, and scales and mins as they are
-// (bits of f16, or integers). One overload a block type; a new format adds its own here.
+// Takes blocks of the file apart into what layouts store: codes one a byte, and scales and mins as they are (bits of
+// f16, or 8 bits). One overload a block type; a new format adds its own here, or in split_grids.h where it looks up
+// grids.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,31 @@ inline void split_k_scales(const std::uint8_t (&s)[12], const Parts& p) {
   }
 }
 
+// Two bits of 256 values in the order that Q2_K, Q3_K and TQ2_0 share.
+inline void bit_pairs(const std::uint8_t (&qs)[64], std::uint8_t* q) {
+  for (int half = 0; half < 2; ++half) {
+    for (int pair = 0; pair < 4; ++pair) {
+      for (int j = 0; j < 32; ++j) q[128 * half + 32 * pair + j] = qs[32 * half + j] >> (2 * pair) & 3;
+    }
+  }
+}
+
+inline void split(const BlockQ2_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  p.super[kPartStride] = b.dmin.bits;
+  for (int g = 0; g < 16; ++g) p.scale[kPartStride * g] = b.scales[g];  // the min in the high half
+  bit_pairs(b.qs, p.q);
+}
+
+inline void split(const BlockQ3_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 16; ++g) p.scale[kPartStride * g] = static_cast<std::uint8_t>(q3_k_scale(b.scales, g));
+  bit_pairs(b.qs, p.q);
+  for (int g = 0; g < 8; ++g) {
+    for (int j = 0; j < 32; ++j) p.q[32 * g + j] |= (b.hmask[j] >> g & 1) << 2;
+  }
+}
+
 inline void split(const BlockQ4_K& b, const Parts& p) {
   p.super[0] = b.d.bits;
   p.super[kPartStride] = b.dmin.bits;
@@ -115,6 +141,66 @@ inline void split(const BlockQ6_K& b, const Parts& p) {
       q[j + 96] |= (qh[j] >> 6) << 4;
     }
   }
+}
+
+inline void split(const BlockIQ4_NL& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  nibbles(b.qs, p.q, 16);
+}
+
+inline void split(const BlockIQ4_XS& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 8; ++g) {
+    const int low = b.scales_l[g / 2] >> (g % 2 * 4) & 15, high = b.scales_h >> (2 * g) & 3;
+    p.scale[kPartStride * g] = static_cast<std::uint8_t>((low | high << 4) - 32);
+    nibbles(b.qs + 16 * g, p.q + 32 * g, 16);
+  }
+}
+
+inline void split(const BlockTQ1_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  // The top digit of bytes, then the next: each takes its digit off.
+  const auto digits = [](const std::uint8_t* bytes, int n, int count, std::uint8_t* q) {
+    std::uint8_t left[32];
+    std::memcpy(left, bytes, static_cast<std::size_t>(n));
+    for (int k = 0; k < count; ++k) {
+      for (int j = 0; j < n; ++j) {
+        const int tripled = left[j] * 3;
+        *q++ = static_cast<std::uint8_t>(tripled >> 8);
+        left[j] = static_cast<std::uint8_t>(tripled);
+      }
+    }
+  };
+  digits(b.qs, 32, 5, p.q);
+  digits(b.qs + 32, 16, 5, p.q + 160);
+  digits(b.qh, 4, 4, p.q + 240);
+}
+
+inline void split(const BlockTQ2_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  bit_pairs(b.qs, p.q);
+}
+
+inline void split(const BlockMXFP4& b, const Parts& p) {
+  *p.scale = b.e;
+  nibbles(b.qs, p.q, 16);
+}
+
+inline void split(const BlockNVFP4& b, const Parts& p) {
+  for (int g = 0; g < 4; ++g) {
+    p.scale[kPartStride * g] = b.d[g] == 0x7f ? 0 : b.d[g];  // NaN counts as 0
+    nibbles(b.qs + 8 * g, p.q + 16 * g, 8);
+  }
+}
+
+inline void split(const BlockQ1_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  for (int j = 0; j < 128; ++j) p.q[j] = static_cast<std::uint8_t>((b.qs[j / 8] >> (j % 8) & 1) << 1);
+}
+
+inline void split(const BlockQ2_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  for (int j = 0; j < 64; ++j) p.q[j] = b.qs[j / 4] >> (j % 4 * 2) & 3;
 }
 
 }  // namespace gc::pack

@@ -1,9 +1,10 @@
 // Conversions between f32 and the two 16-bit float types, in plain integer arithmetic: exact when widening, to
-// nearest with ties to even when narrowing, NaN kept (quiet, with its sign). They are the meaning that fast code is
-// compared with.
+// nearest with ties to even when narrowing, NaN kept (quiet, with its sign). And from the 8-bit floats that scales are
+// kept in. They are the meaning that fast code is compared with.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace gc {
@@ -49,6 +50,19 @@ inline std::uint16_t f16_of_f32(float value) {
   // The implicit bit adds one to the exponent, and a carry out of the fraction does so rightly too.
   const std::uint32_t base = exponent > 0 ? static_cast<std::uint32_t>(exponent - 1) << 10 : 0;
   return static_cast<std::uint16_t>(sign | (base + fraction));
+}
+
+// 2^(e - 128); the two smallest are subnormal.
+inline float half_of_e8m0(std::uint8_t e) {
+  return std::bit_cast<float>(e < 2 ? 0x200000u << e : static_cast<std::uint32_t>(e - 1) << 23);
+}
+
+// Half of an unsigned e4m3 number with bias 7; 0x7f stands for NaN and counts as 0.
+inline float half_of_ue4m3(std::uint8_t bits) {
+  if (bits == 0x7f) return 0.0f;
+  const int exponent = bits >> 3 & 15;
+  const float fraction = static_cast<float>(bits & 7);
+  return exponent == 0 ? std::ldexp(fraction, -10) : std::ldexp(1.0f + fraction / 8, exponent - 8);
 }
 
 }  // namespace gc

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "compiler/base/error.h"
+#include "compiler/quant/blocks.h"
+#include "compiler/quant/codebooks.h"
 #include "compiler/quant/float16.h"
 
 // The way back must round as the file's decoder does.
@@ -14,19 +16,22 @@ namespace {
 
 std::vector<Layout> make_table() {
   std::vector<Layout> table;
-  auto add = [&](Format format, std::vector<std::uint8_t> planes, std::int32_t offset, ScaleKind scale,
-                 ScaleKind min) {
-    Layout l{format, {}, offset, scale, min, planes.empty() ? 0 : info(format).scale_values};
-    GC_CHECK(planes.size() < l.planes.size() && (l.is_float() || l.scale_cols == 16 || l.scale_cols == 32));
+  auto add = [&](Format format, std::vector<Plane> planes, ValueTable values, std::int32_t offset,
+                 ScaleKind scale, ScaleKind min, float unit) {
+    const std::int64_t entry = planes.empty() ? 0 : info(format).scale_values;
+    Layout l{format, {}, values, offset, scale, min, unit, std::min<std::int64_t>(entry, 32), entry};
+    GC_CHECK(planes.size() < l.planes.size() && (l.is_float() || l.scale_cols == 16 || entry % 32 == 0));
     for (std::size_t i = 0; i < planes.size(); ++i) l.planes[i] = planes[i];
     table.push_back(l);
   };
+#define B(bits, at) Plane{bits, at}
 #define PLANES(...) {__VA_ARGS__}
-#define LAYOUT(format, planes, offset, scale, min) \
-  add(Format::format, PLANES planes, offset, ScaleKind::scale, ScaleKind::min);
+#define LAYOUT(format, planes, table, offset, scale, min, unit) \
+  add(Format::format, PLANES planes, ValueTable::table, offset, ScaleKind::scale, ScaleKind::min, unit);
 #include "compiler/quant/layouts.def"
 #undef LAYOUT
 #undef PLANES
+#undef B
   return table;
 }
 
@@ -38,20 +43,6 @@ const Layout* find(Format format) {
 }
 
 std::int64_t round64(std::int64_t n) { return (n + 63) / 64 * 64; }
-
-// Bytes of one scale or min of one row.
-std::int64_t entry_bytes(ScaleKind kind) {
-  switch (kind) {
-    case ScaleKind::None:
-      return 0;
-    case ScaleKind::F16:
-      return 2;
-    case ScaleKind::U8:
-    case ScaleKind::I8:
-      return 1;
-  }
-  throw_internal("scale kind");
-}
 
 float f16_at(const std::uint8_t* p) {
   std::uint16_t bits;
@@ -71,22 +62,29 @@ float factor(ScaleKind kind, const std::uint8_t* p, std::int64_t b, std::int64_t
       return super * static_cast<float>(p[i]);
     case ScaleKind::I8:
       return super * static_cast<float>(static_cast<std::int8_t>(p[i]));
+    case ScaleKind::Low4:
+      return super * static_cast<float>(p[i] & 15);
+    case ScaleKind::High4:
+      return super * static_cast<float>(p[i] >> 4);
+    case ScaleKind::E8M0:
+      return half_of_e8m0(p[i]);
+    case ScaleKind::UE4M3:
+      return half_of_ue4m3(p[i]);
   }
   throw_internal("scale kind");
 }
 
-// Value of column `c` (0..31) of row `r` in the planes of 32 columns at `p`.
+// q of column `c` (0..31) of row `r` in the planes of 32 columns at `p`.
 int quant(const Layout& l, const std::uint8_t* p, std::int64_t r, std::int64_t c) {
   const std::int64_t step = c / 4, byte = 4 * r + c % 4;
-  int q = 0, shift = 0;
-  for (int i = 0; l.planes[i] != 0; ++i) {
-    const int bits = l.planes[i], per_vector = 8 / bits;
+  int code = 0;
+  for (int i = 0; l.planes[i].bits != 0; ++i) {
+    const int bits = l.planes[i].bits, per_vector = 8 / bits;
     const int packed = p[step / per_vector * 64 + byte];
-    q |= (packed >> (bits * (step % per_vector)) & ((1 << bits) - 1)) << shift;
-    shift += bits;
+    code |= (packed >> (bits * (step % per_vector)) & ((1 << bits) - 1)) << l.planes[i].at;
     p += 64 * bits;
   }
-  return q;
+  return l.table == ValueTable::Linear ? code : l.values()[code];
 }
 
 void unpack_floats(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row,
@@ -120,18 +118,100 @@ const Layout& layout_for(Format format) {
   return *l;
 }
 
+namespace {
+
+template <std::size_t n>
+constexpr std::array<std::uint8_t, 16> unsigned_values(const std::int8_t (&values)[n], int offset) {
+  std::array<std::uint8_t, 16> out{};
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(values[i] + offset);
+  return out;
+}
+
+// Magnitudes, then the same below zero.
+template <std::size_t n>
+constexpr std::array<std::uint8_t, 16> signed_magnitudes(const std::int8_t (&values)[n], int offset) {
+  std::array<std::uint8_t, 16> out{};
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i] = static_cast<std::uint8_t>(offset + values[i]);
+    out[i + n] = static_cast<std::uint8_t>(offset - values[i]);
+  }
+  return out;
+}
+
+// The offsets are those of the rows that use a table (checked in value_table).
+constexpr auto kIq4 = unsigned_values(kIq4Values, 127);
+constexpr auto kFp4 = unsigned_values(kFp4Values, 12);
+constexpr auto kIq2 = signed_magnitudes(kIq2Values, 43);
+constexpr auto kIq3Xxs = signed_magnitudes(kIq3XxsValues, 62);
+
+}  // namespace
+
+std::span<const std::uint8_t> Layout::values() const {
+  const auto with = [&](const std::array<std::uint8_t, 16>& values, int of) {
+    GC_CHECK(offset == of, name(format), ": a table for offset ", of);
+    return std::span<const std::uint8_t>(values);
+  };
+  switch (table) {
+    case ValueTable::Linear:
+      return {};
+    case ValueTable::Iq4:
+      return with(kIq4, 127);
+    case ValueTable::Fp4:
+      return with(kFp4, 12);
+    case ValueTable::Iq2:
+      return with(kIq2, 43);
+    case ValueTable::Iq3Xxs:
+      return with(kIq3Xxs, 62);
+  }
+  throw_internal("value table");
+}
+
+bool Layout::needs_super(ScaleKind kind) {
+  switch (kind) {
+    case ScaleKind::None:
+    case ScaleKind::F16:
+    case ScaleKind::E8M0:
+    case ScaleKind::UE4M3:
+      return false;
+    case ScaleKind::U8:
+    case ScaleKind::I8:
+    case ScaleKind::Low4:
+    case ScaleKind::High4:
+      return true;
+  }
+  throw_internal("scale kind");
+}
+
+std::int64_t entry_stride(ScaleKind kind) {
+  switch (kind) {
+    case ScaleKind::None:
+      return 0;
+    case ScaleKind::F16:
+      return 2 * kPanelRows;
+    case ScaleKind::U8:
+    case ScaleKind::I8:
+    case ScaleKind::Low4:
+    case ScaleKind::High4:
+    case ScaleKind::E8M0:
+    case ScaleKind::UE4M3:
+      return kPanelRows;
+  }
+  throw_internal("scale kind");
+}
+
 std::int64_t Layout::quant_bytes() const {
   std::int64_t bits = 0;
-  for (int b : planes) bits += b;
+  for (const Plane& p : planes) bits += p.bits;
   return 64 * bits;  // 16 rows x 32 columns / 8
 }
 
 Layout::Group Layout::group(std::int64_t cols) const {
-  const std::int64_t blocks = cols / scale_cols;
+  const std::int64_t blocks = cols / entry_cols;
   Group g;
   g.scales = supers() * 2 * kPanelRows;
-  g.mins = g.scales + blocks * kPanelRows * entry_bytes(scale);
-  g.quants = round64(g.mins + blocks * kPanelRows * entry_bytes(min));
+  const std::int64_t end = g.scales + blocks * entry_stride(scale);
+  g.mins = min == ScaleKind::High4 ? g.scales : end;
+  g.quants = round64(min == ScaleKind::High4 ? end : end + blocks * entry_stride(min));
   g.bytes = g.quants + cols / 32 * quant_bytes();
   return g;
 }
@@ -159,12 +239,13 @@ RowParts row_parts(Format format, std::int64_t cols, const std::uint8_t* panel, 
   for (std::int64_t begin = 0; begin < cols; begin += kGroupCols) {
     const std::int64_t n = std::min(kGroupCols, cols - begin);
     const Layout::Group g = l.group(n);
-    const float d = l.supers() > 0 ? f16_at(panel + 2 * row) : 1;
-    const float dmin = l.supers() > 1 ? f16_at(panel + 2 * (kPanelRows + row)) : 1;
+    const float d = l.supers() > 0 ? l.unit * f16_at(panel + 2 * row) : 1;
+    const float dmin = l.supers() > 1 ? l.unit * f16_at(panel + 2 * (kPanelRows + row)) : 1;
     for (std::int64_t b = 0; b < n / l.scale_cols; ++b) {
-      parts.scale.push_back(factor(l.scale, panel + g.scales, b, row, d));
-      const float min = factor(l.min, panel + g.mins, b, row, dmin);
-      parts.min.push_back(l.min == ScaleKind::F16 || l.min == ScaleKind::None ? min : -min);
+      const std::int64_t entry = b * l.scale_cols / l.entry_cols;
+      parts.scale.push_back(factor(l.scale, panel + g.scales, entry, row, d));
+      const float min = factor(l.min, panel + g.mins, entry, row, dmin);
+      parts.min.push_back(Layout::needs_super(l.min) ? -min : min);
     }
     for (std::int64_t c = 0; c < n; ++c)
       parts.q.push_back(quant(l, panel + g.quants + c / 32 * l.quant_bytes(), row, c % 32) - l.offset);

@@ -4,8 +4,8 @@
 // format is a sequence of groups of 256 columns (the last may be shorter, any multiple of 32), each 64-byte aligned:
 //
 //   supers   f16[n_supers][16 rows]           the groups' scale and min factors of K-quants
-//   scales   f16 | u8 | i8 [blocks][16 rows]  a block: the 16 or 32 columns of one scale
-//   mins     f16 | u8      [blocks][16 rows]
+//   scales   f16 | 8 bits [blocks][16 rows]   a block: the 16, 32 or more columns of one scale
+//   mins     f16 | u8     [blocks][16 rows]   (of kind High4: in the scales' bytes)
 //   (padding to 64 bytes)
 //   quants   for each 32 columns: plane after plane, lowest bits first
 //
@@ -18,7 +18,8 @@
 //
 // Why panels, not rows: a product needs no horizontal sums, its 16 results are one vector, and one image serves all
 // x86 machines. Why groups: scales beside their values make one linear stream per panel, and 256 columns fill vectors
-// of scales. A packed matrix is within 3 % of the file's (padding rows apart): Q4_K's 6-bit scales are kept as bytes.
+// of scales. A packed matrix is within 6 % of the file's (padding rows apart), since 6-bit scales are kept as bytes; but for
+// the codebook and base-3 types (layouts.def).
 #pragma once
 
 #include <array>
@@ -33,19 +34,34 @@ namespace gc {
 inline constexpr std::int64_t kPanelRows = 16;
 inline constexpr std::int64_t kGroupCols = 256;
 
-enum class ScaleKind : std::uint8_t { None, F16, U8, I8 };
+enum class ScaleKind : std::uint8_t { None, F16, U8, I8, Low4, High4, E8M0, UE4M3 };
+
+// What the codes of a layout stand for (value_table of layouts.cc).
+enum class ValueTable : std::uint8_t { Linear, Iq4, Fp4, Iq2, Iq3Xxs };
+
+// Bits of a code that lie together; 0 bits end a list of planes.
+struct Plane {
+  std::uint8_t bits, at;
+};
 
 struct Layout {
   Format format;
-  std::array<std::uint8_t, 4> planes;  // bits, lowest first, 0 ends
+  std::array<Plane, 4> planes;
+  ValueTable table;
   std::int32_t offset;
   ScaleKind scale, min;
-  std::int64_t scale_cols;  // columns that share a scale (16 or 32); 0 for float formats
+  float unit;
+  std::int64_t
+      scale_cols;  // columns whose products are summed before a scale is applied, 16 or 32; 0: float formats
+  std::int64_t
+      entry_cols;  // columns that share a scale: scale_cols, or a multiple where a scale spans more than 32
 
   bool is_float() const { return scale_cols == 0; }
-  std::int64_t supers() const {
-    return (scale == ScaleKind::U8 || scale == ScaleKind::I8 ? 1 : 0) + (min == ScaleKind::U8 ? 1 : 0);
-  }
+  // f16 factors of a group: of the scales, then of the mins.
+  std::int64_t supers() const { return (needs_super(scale) ? 1 : 0) + (needs_super(min) ? 1 : 0); }
+  static bool needs_super(ScaleKind kind);
+  // q of each 4-bit code; empty where the code is q.
+  std::span<const std::uint8_t> values() const;
   std::int64_t quant_bytes() const;  // of 16 rows x 32 columns
 
   // Where the parts of a group of `cols` columns begin, and its bytes. Block formats only.
@@ -70,8 +86,11 @@ std::int64_t packed_bytes(Format format, std::int64_t rows, std::int64_t cols);
 // Reads row `row` (0..15) of a packed panel back: bit for bit what dequantize_row gives for the file's row.
 void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row, float* out);
 
+// Bytes from a block's scales or mins to the next block's.
+std::int64_t entry_stride(ScaleKind kind);
+
 // Row `row` of a panel of a block format in parts: q - offset of each column, and scale and min (to be added) of each
-// block of one scale, as f32; min is 0 where there is none.
+// scale_cols columns, as f32; min is 0 where there is none.
 struct RowParts {
   std::vector<std::int32_t> q;
   std::vector<float> scale, min;

@@ -2,8 +2,6 @@
 // are rounded to f32 one by one, so contraction into FMA is off.
 #include "compiler/quant/reference.h"
 
-#include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "compiler/base/error.h"
@@ -250,22 +248,9 @@ void decode(const BlockTQ2_0& b, float* y) {
   for (int i = 0; i < 256; ++i) y[i] = d * static_cast<float>(two_bits(b.qs, i) - 1);
 }
 
-// 2^(e - 128); the two smallest are subnormal.
-float half_of_e8m0(std::uint8_t e) {
-  return std::bit_cast<float>(e < 2 ? 0x200000u << e : static_cast<std::uint32_t>(e - 1) << 23);
-}
-
 void decode(const BlockMXFP4& b, float* y) {
   const float d = half_of_e8m0(b.e);
   decode_halves(b, y, [&](int, int q) { return d * static_cast<float>(kFp4Values[q]); });
-}
-
-// Half of an unsigned e4m3 number with bias 7; 0x7f stands for NaN and counts as 0.
-float half_of_ue4m3(std::uint8_t bits) {
-  if (bits == 0x7f) return 0.0f;
-  const int exponent = bits >> 3 & 15;
-  const float fraction = static_cast<float>(bits & 7);
-  return exponent == 0 ? std::ldexp(fraction, -10) : std::ldexp(1.0f + fraction / 8, exponent - 8);
 }
 
 void decode(const BlockNVFP4& b, float* y) {

@@ -107,8 +107,6 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
                  const PanelReader::Supers& supers, const GroupParts& group, Value* i, Value* x, Value* meta,
                  Value* y) {
   const std::vector<Value*> steps = reader.steps(e.at(group.quants, i, layout.quant_bytes()));
-  Value* scale = e.at(group.scales, i, reader.scale_stride() * blocks.parts());
-  Value* min = blocks.has_min ? e.at(group.mins, i, reader.min_stride() * blocks.parts()) : nullptr;
   for (int part = 0; part < blocks.parts(); ++part) {
     // Nothing else runs beside the sums of one row, and few blocks fit into a core's scheduler: chains of 4 at most.
     const int chains = dot.latency() > 1 ? blocks.steps() / 4 : 1;
@@ -128,8 +126,8 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
       acc = e.b().CreateSub(acc, e.b().CreateVectorSplat(16, e.b().CreateMul(sum, e.i32(layout.offset))));
     }
     const ActPart a = act_part(e, blocks, meta, part);
-    y = add_block(e, y, acc, a, reader.scale(e.at(scale, part * reader.scale_stride()), supers),
-                  min ? reader.min(e.at(min, part * reader.min_stride()), supers) : nullptr);
+    y = add_block(e, y, acc, a, reader.scale(reader.scale_at(group.scales, i, part), supers),
+                  blocks.has_min ? reader.min(reader.min_at(group.mins, i, part), supers) : nullptr);
   }
   return y;
 }
@@ -227,15 +225,12 @@ llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blo
           }
           const int parts = blocks.parts();
           for (int part = 0; part < parts; ++part) {
-            const auto entry = [&](const char* from, std::int64_t stride) {
-              return e.at(args[from], i, stride * parts, stride * part);
-            };
             const auto at = [&](std::int64_t begin) {
               return e.at(args["scratch"], i, 64 * parts, begin + 64 * part);
             };
-            v.store(reader.scale(entry("scales", reader.scale_stride()), supers), at(scratch.scales));
+            v.store(reader.scale(reader.scale_at(args["scales"], i, part), supers), at(scratch.scales));
             if (blocks.has_min)
-              v.store(reader.min(entry("mins", reader.min_stride()), supers), at(scratch.mins));
+              v.store(reader.min(reader.min_at(args["mins"], i, part), supers), at(scratch.mins));
           }
         });
       });

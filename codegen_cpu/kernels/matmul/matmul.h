@@ -1,7 +1,7 @@
 // y[t, n] = sum over k of x[t, k] * w[n, k], w packed in panels of 16 rows (compiler/quant/layouts.h).
 //
 // Contract, the same bits on every ISA and for any number of rows or split into panels:
-//   block formats, x quantized (act_layout.h): for each block of one scale, in order of columns,
+//   block formats, x quantized (act_layout.h): for each block of one scale (each 32 columns of a longer one), in order of columns,
 //       y = fma(float(isum - offset * xsum), scale * d, y), then with a min y = fma(min, d * float(xsum), y)
 //     where isum, xsum are exact integers, scale and min the block's as f32 (K-quants: their f32 products, min
 //     negative), d the activation block's, and y starts at +0.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "codegen_cpu/decode/planes.h"
+#include "codegen_cpu/vec/lut.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
@@ -48,9 +49,8 @@ Value* row_values(Emitter& e, const Layout& layout, Value* p) {
   auto& b = e.b();
   auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 8);
   Value* all = nullptr;
-  int low = 0;
-  for (int i = 0; layout.planes[i] != 0; ++i) {
-    const int bits = layout.planes[i], per_vector = 8 / bits;
+  for (int i = 0; layout.planes[i].bits != 0; ++i) {
+    const int bits = layout.planes[i].bits, per_vector = 8 / bits;
     Value* plane = llvm::PoisonValue::get(words);
     std::vector<llvm::Constant*> shifts;
     for (int v = 0; v < bits; ++v) {
@@ -63,28 +63,20 @@ Value* row_values(Emitter& e, const Layout& layout, Value* p) {
     plane = b.CreateLShr(plane, llvm::ConstantVector::get(shifts));
     const std::uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
     plane = b.CreateShl(b.CreateAnd(plane, llvm::ConstantInt::get(words, mask)),
-                        llvm::ConstantInt::get(words, low));
+                        llvm::ConstantInt::get(words, layout.planes[i].at));
     all = all ? b.CreateOr(all, plane) : plane;
-    low += bits;
     p = e.at(p, 64 * bits);
   }
-  return b.CreateBitCast(all, llvm::FixedVectorType::get(b.getInt8Ty(), 32));
+  Value* codes = b.CreateBitCast(all, llvm::FixedVectorType::get(b.getInt8Ty(), 32));
+  return layout.table == ValueTable::Linear ? codes : lut16(e, codes, layout.values());
 }
 
 // One scale or min of the row: its entry at p.
 Value* row_factor(Emitter& e, ScaleKind kind, Value* p, Value* super) {
-  auto& b = e.b();
-  switch (kind) {
-    case ScaleKind::None:
-      return nullptr;
-    case ScaleKind::F16:
-      return b.CreateFPExt(e.load(e.f16(), p, 2), e.f32());
-    case ScaleKind::U8:
-      return b.CreateFMul(super, b.CreateUIToFP(e.load(b.getInt8Ty(), p, 1), e.f32()));
-    case ScaleKind::I8:
-      return b.CreateFMul(super, b.CreateSIToFP(e.load(b.getInt8Ty(), p, 1), e.f32()));
-  }
-  throw_internal("scale kind");
+  const bool half = kind == ScaleKind::F16;
+  Value* entry = e.load(half ? e.f16() : e.b().getInt8Ty(), p, half ? 2 : 1);
+  Value* value = PanelReader::factor_value(e, kind, entry);
+  return Layout::needs_super(kind) ? e.b().CreateFMul(super, value) : value;
 }
 
 void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Value* row, const Args& args) {
@@ -98,11 +90,13 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
     const GroupParts group = reader.group(at[0], g);
     const auto super = [&](int i) -> Value* {
       if (layout.supers() <= i) return nullptr;
-      return b.CreateFPExt(e.load(e.f16(), e.at(group.supers, row, 2, 2 * kPanelRows * i), 2), e.f32());
+      Value* half = e.load(e.f16(), e.at(group.supers, row, 2, 2 * kPanelRows * i), 2);
+      return b.CreateFMul(b.CreateFPExt(half, e.f32()), e.f32(layout.unit));
     };
     Value *d = super(0), *dmin = super(1);
-    const auto entry = [&](Value* base, std::int64_t stride, Value* i, int part) {
-      return e.at(e.at(base, i, stride * parts, stride * part), row, stride / kPanelRows);
+    // A panel's entries lie row by row.
+    const auto of_row = [&](ScaleKind kind, Value* entries) {
+      return e.at(entries, row, entry_stride(kind) / kPanelRows);
     };
     Value* quants = e.at(group.quants, row, 4);
     e.for_range(e.i64(0), group.blocks32, 1, [&](Value* i) {
@@ -115,12 +109,13 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
         auto* i32x16 = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
         Value* wide = b.CreateZExt(b.CreateShuffleVector(q, lanes), i32x16);
         wide = b.CreateSub(wide, llvm::ConstantInt::get(i32x16, layout.offset));
-        Value* scale = row_factor(e, layout.scale, entry(group.scales, reader.scale_stride(), i, part), d);
+        Value* scale =
+            row_factor(e, layout.scale, of_row(layout.scale, reader.scale_at(group.scales, i, part)), d);
         Value* y = v.mul(v.splat(scale), b.CreateSIToFP(wide, v.type()));
         if (layout.min != ScaleKind::None) {
-          Value* min =
-              v.splat(row_factor(e, layout.min, entry(group.mins, reader.min_stride(), i, part), dmin));
-          y = layout.min == ScaleKind::F16 ? v.add(y, min) : v.sub(y, min);
+          Value* min = v.splat(
+              row_factor(e, layout.min, of_row(layout.min, reader.min_at(group.mins, i, part)), dmin));
+          y = Layout::needs_super(layout.min) ? v.sub(y, min) : v.add(y, min);
         }
         v.store(v.mul(y, out_scale), e.at(to, 64 * half));
       }

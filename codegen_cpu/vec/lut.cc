@@ -1,0 +1,65 @@
+#include "codegen_cpu/vec/lut.h"
+
+#include <numeric>
+#include <vector>
+
+#include "compiler/base/error.h"
+#include "llvm/IR/IntrinsicsX86.h"
+
+namespace gc::cpu {
+
+using llvm::Value;
+
+namespace {
+
+int lanes(Value* v) {
+  return static_cast<int>(llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements());
+}
+
+// The table in each 16 bytes of a vector: byte shuffles work within them.
+llvm::Constant* repeated(Emitter& e, std::span<const std::uint8_t> table, int bytes) {
+  std::vector<std::uint8_t> all;
+  for (int i = 0; i < bytes; ++i) all.push_back(table[static_cast<std::size_t>(i % 16)]);
+  return llvm::ConstantDataVector::get(e.context(), all);
+}
+
+Value* part(Emitter& e, Value* v, int first, int count) {
+  std::vector<int> mask(static_cast<std::size_t>(count));
+  std::iota(mask.begin(), mask.end(), first);
+  return e.b().CreateShuffleVector(v, mask);
+}
+
+}  // namespace
+
+Value* lut16(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
+  const int n = lanes(codes);
+  GC_CHECK(table.size() == 16 && (n == 32 || n == 64), n);
+  auto& b = e.b();
+  if (e.isa().vector_bytes < 32) return lut16_generic(e, codes, table);
+  if (n == 64 && e.isa().has_avx512)
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_pshuf_b_512, {repeated(e, table, 64), codes});
+  const auto shuffled = [&](Value* v) {
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx2_pshuf_b, {repeated(e, table, 32), v});
+  };
+  if (n == 32) return shuffled(codes);
+  std::vector<int> mask(64);
+  std::iota(mask.begin(), mask.end(), 0);
+  return b.CreateShuffleVector(shuffled(part(e, codes, 0, 32)), shuffled(part(e, codes, 32, 32)), mask);
+}
+
+Value* lut16_generic(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
+  auto& b = e.b();
+  std::vector<Value*> level;
+  for (const std::uint8_t entry : table) level.push_back(llvm::ConstantInt::get(codes->getType(), entry));
+  for (int bit = 0; bit < 4; ++bit) {
+    Value* is_set = b.CreateICmpNE(b.CreateAnd(codes, llvm::ConstantInt::get(codes->getType(), 1 << bit)),
+                                   llvm::Constant::getNullValue(codes->getType()));
+    std::vector<Value*> next;
+    for (std::size_t i = 0; i < level.size(); i += 2)
+      next.push_back(b.CreateSelect(is_set, level[i + 1], level[i]));
+    level = next;
+  }
+  return level[0];
+}
+
+}  // namespace gc::cpu
