@@ -9,6 +9,7 @@
 #include <map>
 
 #include "codegen_cpu/jit.h"
+#include "codegen_cpu/vec/lut.h"
 #include "codegen_cpu/vec/math.h"
 
 namespace gc::cpu {
@@ -166,6 +167,34 @@ TEST(Vec, PartsAndHalves) {
         EXPECT_EQ(y[n], -7);
         EXPECT_EQ(h[n], 0x1234);
         EXPECT_NEAR(sum, total, 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Lut, EveryCodeOnEveryIsa) {
+  std::vector<std::uint8_t> table, codes;
+  for (int i = 0; i < 16; ++i) table.push_back(static_cast<std::uint8_t>(i * 37 + 11));
+  for (int i = 0; i < 64; ++i) codes.push_back(static_cast<std::uint8_t>((i * 7 + i / 16) % 16));
+  for (const Isa* isa : host_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    for (const int n : {32, 64}) {
+      for (const bool generic : {false, true}) {
+        e.function((generic ? "generic_" : "lut_") + std::to_string(n), {in("x"), out("y")},
+                   [&](const Args& a) {
+                     auto* type = llvm::FixedVectorType::get(e.b().getInt8Ty(), static_cast<unsigned>(n));
+                     llvm::Value* x = e.load(type, a["x"], 1);
+                     e.store(generic ? lut16_generic(e, x, table) : lut16(e, x, table), a["y"], 1);
+                   });
+      }
+    }
+    Jit jit(e);
+    for (const int n : {32, 64}) {
+      for (const char* stem : {"lut_", "generic_"}) {
+        std::uint8_t y[64] = {};
+        jit.get<void(const std::uint8_t*, std::uint8_t*)>(stem + std::to_string(n))(codes.data(), y);
+        for (int i = 0; i < n; ++i) EXPECT_EQ(y[i], table[codes[i]]) << isa->name << " " << stem << n;
       }
     }
   }
