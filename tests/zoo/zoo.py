@@ -6,7 +6,13 @@ generator, keyed by a tensor's name, gives the same values on every machine. `go
 evaluation of the same weights gives: `tokens` i32[48], and per weight type (F32, Q4_K, ...) the logits f32[48, 128]
 of all positions. 48 tokens reach past the sliding windows of 16 to 32 that the recipes have.
 
+`families.json` has one more small model for each further architecture, written shorter: all have the same keys but
+for those listed, and their tensors by the names of groups. They have logits for F32 alone, kept as f16.
+
   zoo.py models                             the models' names
+  zoo.py families                           those of families.json
+  zoo.py make-families DIR                  all of them: DIR/MODEL.gguf and DIR/MODEL.tokens
+  zoo.py check-families DIR SUFFIX          DIR/MODEL.SUFFIX of all of them
   zoo.py types MODEL                        the weight types that MODEL has logits for
   zoo.py tokens MODEL                       its token ids, comma-separated
   zoo.py make MODEL OUT.gguf [--type T]     the model; T: its matrices as random blocks of that type
@@ -52,13 +58,41 @@ VALUE_TYPES = {
 }
 
 
+def read_book(name):
+    return json.loads((HERE / name).read_text())
+
+
 class Recipe:
     def __init__(self, name):
-        book = json.loads((HERE / "recipes.json").read_text())
-        if name not in book["models"]:
-            sys.exit(f"zoo: no model '{name}'; there are {', '.join(book['models'])}")
-        model = book["models"][name]
         self.name = name
+        book, families = read_book("recipes.json"), read_book("families.json")
+        if name in book["models"]:
+            self._plain(book, book["models"][name])
+        elif name in families["models"]:
+            self._family(families, families["models"][name])
+        else:
+            sys.exit(f"zoo: no model '{name}'; there are {', '.join([*book['models'], *families['models']])}")
+
+    def _family(self, book, model):
+        self.n_vocab = 128
+        self.arch = model["arch"]
+        own = [line.split(" ", 1)[0] for line in model["keys"]]
+        lines = [line for line in book["keys"] if line.split(" ", 1)[0] not in own] + model["keys"]
+        self.keys = [(key.replace("{arch}", self.arch), kind, value) for key, kind, value in map(self._parse, lines)]
+
+        def expand(names):
+            for name in names:
+                if name in book["tensors"]:
+                    yield from book["tensors"][name].items()
+                else:
+                    tensor, dims = name.split(" ")
+                    yield tensor, [int(n) for n in dims.split(",")]
+
+        self.tensors = dict(expand(model["model"]))
+        for layer in range(model.get("layers", 2)):
+            self.tensors |= {f"blk.{layer}.{suffix}": dims for suffix, dims in expand(model["layer"])}
+
+    def _plain(self, book, model):
         self.n_vocab = model["vocabulary"]
         lines = model["keys"] + book["shared_keys"].get(model.get("keys_of"), [])
         self.keys = [self._parse(line) for line in lines]
@@ -90,7 +124,7 @@ def uniform(name, count):
 def float_weights(name, dims, tied):
     """f32 in GGUF's order. Norms lie about 1, biases are small, matrices keep the size of what they multiply."""
     u = uniform(name, int(np.prod(dims)))
-    if name.startswith("rope_freqs"):
+    if name.startswith(("rope_freqs", "rope_factors")):
         w = 1 + np.abs(u)
     elif "norm" in name and name.endswith(".weight"):
         w = 1 + np.float32(0.25) * u
@@ -183,6 +217,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("models")
+    verbs.add_parser("families")
+    verbs.add_parser("make-families").add_argument("directory")
+    check_families = verbs.add_parser("check-families")
+    check_families.add_argument("directory")
+    check_families.add_argument("suffix")
     for verb in ("types", "tokens", "make", "check"):
         sub = verbs.add_parser(verb)
         sub.add_argument("model")
@@ -191,7 +230,17 @@ def main():
             sub.add_argument("--type", default="F32")
     a = parser.parse_args()
     if a.verb == "models":
-        print("\n".join(json.loads((HERE / "recipes.json").read_text())["models"]))
+        print("\n".join(read_book("recipes.json")["models"]))
+    elif a.verb == "families":
+        print("\n".join(read_book("families.json")["models"]))
+    elif a.verb == "make-families":
+        for name in read_book("families.json")["models"]:
+            make(Recipe(name), pathlib.Path(a.directory) / f"{name}.gguf", "F32")
+            tokens = ",".join(map(str, golden(name)["tokens"]))
+            (pathlib.Path(a.directory) / f"{name}.tokens").write_text(tokens)
+    elif a.verb == "check-families":
+        names = read_book("families.json")["models"]
+        sys.exit(max(check(name, pathlib.Path(a.directory) / f"{name}.{a.suffix}", "F32") for name in names))
     elif a.verb == "types":
         print("\n".join(key for key in golden(a.model) if key != "tokens"))
     elif a.verb == "tokens":
