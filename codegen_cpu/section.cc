@@ -13,6 +13,7 @@
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/rope/rope.h"
+#include "codegen_cpu/see.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
 
@@ -58,6 +59,7 @@ class SectionEmitter {
       const Step& step = plan_.steps[i];
       meet(step.before);
       emit(step, plan_.graph.ops[step.op]);
+      show(step);
     }
   }
 
@@ -82,6 +84,24 @@ class SectionEmitter {
       case plan::Meet::Always:
         return frame_.meet();
     }
+  }
+
+  // What the step made, and views of it, to whoever asked. Quantized rows are the kernels' own affair.
+  void show(const Step& step) {
+    for (size_t i = 0; i < plan_.graph.values.size(); ++i) {
+      const ir::Value& value = plan_.graph.values[i];
+      if (value.type.elem != Elem::F32 || value.def < step.op || made_by(value.def) != step.op) continue;
+      const Rows r = rows_of(ValueId{static_cast<int32_t>(i)});
+      b_.CreateCall(see_value(e_), {frame_.pointer(), constant(static_cast<int64_t>(i)), r.base, r.stride});
+    }
+  }
+  // The op that stores what this op gives: itself, unless it makes a view.
+  int32_t made_by(int32_t op) const {
+    auto is_view = [&](OpKind k) {
+      return k == OpKind::slice || k == OpKind::heads || k == OpKind::merge_heads;
+    };
+    while (is_view(plan_.graph.ops[op].kind)) op = plan_.graph.value(plan_.graph.ops[op].inputs[0]).def;
+    return op;
   }
 
   // ---- Operands ----

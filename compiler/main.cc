@@ -61,6 +61,7 @@ void add_compile_options(CLI::App& app, Options& o) {
   app.add_option("--stop-after", o.stop_after, "print the graph after this pass and stop");
   app.add_flag("--time-passes", o.time_passes, "print how long each step took");
   app.add_flag("--verify-ir", o.verify_ir, "check the graph's invariants after every pass");
+  app.add_flag("--debug-values", o.debug_values, "nothing is fused: OUT dump shows every value of the graph");
   app.add_flag("--keep-symbols", o.keep_symbols, "for debuggers and profilers");
   app.add_option("--save-temps", o.save_temps, "leave objects and the linker's map in this directory");
   app.add_flag("-q,--quiet", o.quiet, "no progress, no report");

@@ -22,6 +22,7 @@ struct Options {
   std::string stop_after;
   bool time_passes = false;
   bool verify_ir = false;
+  bool debug_values = false;  // keep every named value apart, for OUT dump
   bool keep_symbols = false;
   std::string save_temps;
   bool quiet = false;

@@ -173,4 +173,14 @@ bool start_session(App& app, const Model& model, const SessionOptions& options, 
   return s == kOk;
 }
 
+bool read_tokens(App& app, const Options& options, Vec<int32_t>* ids) {
+  if (!options.tokens == !options.tokens_file) {
+    app.fail("the tokens: one of --tokens 1,2,3 and --tokens-file FILE");
+    return false;
+  }
+  Vec<char> text(app.memory);
+  if (options.tokens_file && !read_input(app, options.tokens_file, &text)) return false;
+  return parse_ids(app, options.tokens ? Str(options.tokens) : str(text), ids);
+}
+
 }  // namespace gcrt

@@ -48,6 +48,8 @@ struct App {
 bool read_input(App& app, const char* path, Vec<char>* out);
 // Ids separated by commas and blanks.
 bool parse_ids(App& app, Str text, Vec<int32_t>* out);
+// The ids of --tokens or --tokens-file, one of which must be there.
+bool read_tokens(App& app, const Options& options, Vec<int32_t>* ids);
 // \n, \t, \r, \\, \", \', \xHH; anything else stays as it is.
 bool unescape(Str text, Vec<char>* out);
 
@@ -65,6 +67,7 @@ bool start_session(App& app, const Model& model, const SessionOptions& options, 
 int run_complete(App& app, const Options& options);
 int run_tokenize(App& app, const Options& options);
 int run_logits(App& app, const Options& options);
+int run_dump(App& app, const Options& options);
 int run_bench(App& app, const Options& options);
 int run_info(App& app, const Options& options);
 int run_check(App& app, const Options& options);

@@ -1,93 +1,13 @@
 // `OUT logits --tokens 1,2,3 -o F`: the model's output at every position, raw. All tokens run as one prompt in
 // chunks, or with --decode as generated ones. Chunks are what bounds memory: one of 512 tokens has half a gigabyte of
 // logits at a vocabulary of 262,144, so by default it is cut to kChunkBytes of them. The bits don't depend on it.
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "runtime/apps/cli/app.h"
+#include "runtime/apps/cli/whole_file.h"
 
 namespace gcrt {
 namespace {
 
 constexpr uint64_t kChunkBytes = 64 << 20;
-
-// A file that appears under its name when it is whole. What is no regular file (a pipe, /dev/null) is written as it is.
-class WholeFile {
- public:
-  WholeFile(App& app, const char* path) : app_(app), path_(path), temporary_(app.memory) {}
-  WholeFile(const WholeFile&) = delete;
-  WholeFile& operator=(const WholeFile&) = delete;
-  ~WholeFile() {
-    if (fd_ >= 0) close(fd_);
-    if (!temporary_.empty()) unlink(temporary_.data());
-  }
-
-  bool open_for_writing() {
-    struct stat status;
-    if (stat(path_, &status) == 0 && !S_ISREG(status.st_mode)) {
-      fd_ = open(path_, O_WRONLY | O_CLOEXEC);
-      return fd_ >= 0 || wrong();
-    }
-    if (!append(temporary_, path_) || !append(temporary_, Str(".XXXXXX\0", 8))) {
-      temporary_.clear();
-      app_.fail("not enough memory");
-      return false;
-    }
-    fd_ = mkostemp(temporary_.data(), O_CLOEXEC);
-    if (fd_ < 0) {
-      temporary_.clear();
-      return wrong();
-    }
-    const mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd_, 0666 & ~mask);
-    return true;
-  }
-  bool write_all(const void* data, uint64_t bytes) {
-    const char* at = static_cast<const char*>(data);
-    while (bytes != 0) {
-      const ssize_t n = write(fd_, at, bytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return wrong();
-      at += n;
-      bytes -= static_cast<uint64_t>(n);
-    }
-    return true;
-  }
-  bool commit() {
-    const int fd = fd_;
-    fd_ = -1;
-    if (close(fd) != 0) return wrong();
-    if (temporary_.empty()) return true;
-    if (rename(temporary_.data(), path_) != 0) return wrong();
-    temporary_.clear();
-    return true;
-  }
-
- private:
-  bool wrong() {
-    const int error = errno;
-    if (error != EPIPE) app_.fail("cannot write '", path_, "': ", strerrordesc_np(error));
-    return false;
-  }
-  App& app_;
-  const char* path_;
-  Vec<char> temporary_;  // its name, zero-terminated; empty when there is none
-  int fd_ = -1;
-};
-
-bool read_tokens(App& app, const Options& options, Vec<int32_t>* ids) {
-  if (!options.tokens == !options.tokens_file) {
-    app.fail("the tokens: one of --tokens 1,2,3 and --tokens-file FILE");
-    return false;
-  }
-  Vec<char> text(app.memory);
-  if (options.tokens_file && !read_input(app, options.tokens_file, &text)) return false;
-  return parse_ids(app, options.tokens ? Str(options.tokens) : str(text), ids);
-}
 
 // Runs ids in steps of at most `chunk`, and writes their logits.
 bool run_all(App& app, Session& session, Span<const int32_t> ids, bool decode, uint32_t chunk,

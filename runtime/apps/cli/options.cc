@@ -30,8 +30,8 @@ enum class Kind : uint8_t {
 
 constexpr uint32_t bit(Command c) { return 1u << static_cast<uint32_t>(c); }
 constexpr uint32_t kRun = bit(Command::kComplete), kTok = bit(Command::kTokenize),
-                   kLog = bit(Command::kLogits), kBen = bit(Command::kBench), kInf = bit(Command::kInfo),
-                   kAll = (1u << kCommandCount) - 1;
+                   kLog = bit(Command::kLogits), kDum = bit(Command::kDump), kBen = bit(Command::kBench),
+                   kInf = bit(Command::kInfo), kAll = (1u << kCommandCount) - 1;
 constexpr int64_t kMost = INT32_MAX;
 
 struct Row {
@@ -51,8 +51,8 @@ constexpr Row kRows[] = {
   {kRun, "-p --prompt", "TEXT", "text to continue", Kind::kText, AT(prompt)},
   {kRun, "-f --file", "FILE", "text to continue, from a file (-: standard input); a last newline is left out", Kind::kText, AT(file)},
   {kRun, "-bf --binary-file", "FILE", "the same, byte for byte and without escapes", Kind::kText, AT(binary_file)},
-  {kRun | kLog, "--tokens", "IDS", "token ids, commas between", Kind::kText, AT(tokens)},
-  {kLog, "--tokens-file", "FILE", "token ids from a file (-: standard input), commas or blanks between", Kind::kText, AT(tokens_file)},
+  {kRun | kLog | kDum, "--tokens", "IDS", "token ids, commas between", Kind::kText, AT(tokens)},
+  {kLog | kDum, "--tokens-file", "FILE", "token ids from a file (-: standard input), commas or blanks between", Kind::kText, AT(tokens_file)},
   {kTok, "-p --prompt", "TEXT", "the text, which may also stand by itself", Kind::kText, AT(prompt)},
   {kTok, "-f --file", "FILE", "the text, from a file", Kind::kText, AT(file)},
   {kTok, "--stdin", nullptr, "the text, from standard input", Kind::kOn, AT(from_stdin)},
@@ -82,6 +82,9 @@ constexpr Row kRows[] = {
   // ---- logits
   {kLog, "-o --output", "FILE", "where the logits go: little-endian f32 [tokens, vocabulary]", Kind::kText, AT(output)},
   {kLog, "--decode", nullptr, "as generated tokens, one by one (default: as a prompt)", Kind::kOn, AT(decode)},
+  // ---- dump
+  {kDum, "--name", "REGEX", "only values whose name matches (POSIX extended)", Kind::kText, AT(name)},
+  {kDum, "-o --output", "FILE", "their values go here too: little-endian f32, in the order of the lines", Kind::kText, AT(output)},
   // ---- bench
   {kBen, "-p --n-prompt", "N,N", "prompts of so many tokens; 0: none (default 512)", Kind::kInts, AT(bench_prompt), 0, kMost},
   {kBen, "-n --n-gen", "N,N", "generations of so many tokens; 0: none (default 128)", Kind::kInts, AT(bench_gen), 0, kMost},
@@ -93,10 +96,10 @@ constexpr Row kRows[] = {
   {kRun | kLog | kInf, "-c --ctx-size", "N", "tokens of context; 0: the model's own (default)", Kind::kInt, AT(n_ctx), 0, kMost},
   {kRun, "-b --batch-size", "N", "most tokens of a prompt at once; -ub is at most this (default 2048)", Kind::kInt, AT(n_batch), 1, kMost},
   {kRun | kLog | kBen | kInf, "-ub --ubatch-size", "N", "tokens of a prompt that are computed together (default 512)", Kind::kInt, AT(n_ubatch), 1, kMost},
-  {kRun | kLog | kBen | kInf, "-t --threads", "N", "threads (default: the CPUs that this process may use)", Kind::kInt, AT(threads), -1, 4096},
-  {kRun | kLog | kBen, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default f16)", Kind::kKvType, AT(cache_k)},
-  {kRun | kLog | kBen, "-ctv --cache-type-v", "TYPE", "must be the same", Kind::kKvType, AT(cache_v)},
-  {kRun | kLog | kBen | kInf, "--isa", "NAME", "run the code for this instruction set; see info", Kind::kText, AT(isa)},
+  {kRun | kLog | kDum | kBen | kInf, "-t --threads", "N", "threads (default: the CPUs that this process may use)", Kind::kInt, AT(threads), -1, 4096},
+  {kRun | kLog | kDum | kBen, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default f16)", Kind::kKvType, AT(cache_k)},
+  {kRun | kLog | kDum | kBen, "-ctv --cache-type-v", "TYPE", "must be the same", Kind::kKvType, AT(cache_v)},
+  {kRun | kLog | kDum | kBen | kInf, "--isa", "NAME", "run the code for this instruction set; see info", Kind::kText, AT(isa)},
   {kRun, "--perf", nullptr, "print timings at the end, to standard error (default)", Kind::kOn, AT(perf)},
   {kRun, "--no-perf", nullptr, "don't", Kind::kOff, AT(perf)},
   {kInf, "--json", nullptr, "as JSON", Kind::kOn, AT(json)},

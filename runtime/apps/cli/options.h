@@ -50,6 +50,7 @@ struct Options {
   bool escape = true;
   // Output.
   const char* output = nullptr;
+  const char* name = nullptr;  // a regular expression
   bool display_prompt = true;
   bool special = false;
   bool add_bos = true;

@@ -8,7 +8,7 @@ namespace gcrt {
 namespace {
 
 // What the design has and this build does not: said in one line instead of "unknown".
-constexpr Str kNotYet[] = {"chat", "serve", "embed", "perplexity", "dump"};
+constexpr Str kNotYet[] = {"chat", "serve", "embed", "perplexity"};
 
 Str base_name(const char* path) {
   Str name(path);
@@ -25,6 +25,8 @@ int run(App& app, Command command, const Options& options) {
       return run_tokenize(app, options);
     case Command::kLogits:
       return run_logits(app, options);
+    case Command::kDump:
+      return run_dump(app, options);
     case Command::kBench:
       return run_bench(app, options);
     case Command::kInfo:
