@@ -15,7 +15,8 @@ for those listed, and their tensors by the names of groups. They have logits for
   zoo.py check-families DIR SUFFIX          DIR/MODEL.SUFFIX of all of them
   zoo.py types MODEL                        the weight types that MODEL has logits for
   zoo.py tokens MODEL                       its token ids, comma-separated
-  zoo.py make MODEL OUT.gguf [--type T]     the model; T: its matrices as random blocks of that type
+  zoo.py make MODEL OUT.gguf [--type T]     the model; T: its matrices as random blocks of that type;
+                                            --dequantized: the values of those blocks as F32
   zoo.py check MODEL LOGITS.f32 [--type T]  raw little-endian f32[48, 128] against the reference; exit code 1 past
                                             the bound on the normalized mean squared error. F32: 1e-5 (the reference
                                             takes GELU from a table of f16). Other types: 2.5e-4; activations of 16
@@ -29,7 +30,7 @@ import sys
 import zlib
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter, quants
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType, GGUFWriter, quants
 
 HERE = pathlib.Path(__file__).resolve().parent
 WEIGHT_SEED = 1
@@ -43,10 +44,31 @@ BLOCK_TYPES = {
     "Q5_0": (32, 22, {0: 0.01}),
     "Q5_1": (32, 24, {0: 0.01, 2: -0.15}),
     "Q8_0": (32, 34, {0: 0.0012}),
+    "Q2_K": (256, 84, {80: 0.006, 82: 0.01}),
+    "Q3_K": (256, 110, {108: 0.0016}),
     "Q4_K": (256, 144, {0: 0.0006, 2: 0.004}),
     "Q5_K": (256, 176, {0: 0.0003, 2: 0.004}),
     "Q6_K": (256, 210, {208: 0.0001}),
+    "IQ1_S": (256, 50, {0: 0.01}),
+    "IQ1_M": (256, 56, {}),  # its scale is spread over four bytes, see spread_scale
+    "IQ2_XXS": (256, 66, {0: 0.001}),
+    "IQ2_XS": (256, 74, {0: 0.001}),
+    "IQ2_S": (256, 82, {0: 0.001}),
+    "IQ3_XXS": (256, 98, {0: 0.0006}),
+    "IQ3_S": (256, 110, {0: 0.0006}),
+    "IQ4_NL": (32, 18, {0: 0.0012}),
+    "IQ4_XS": (256, 136, {0: 0.00006}),
+    "TQ1_0": (256, 54, {52: 0.1}),
+    "TQ2_0": (256, 66, {64: 0.1}),
+    "MXFP4": (32, 17, {}),
+    "NVFP4": (64, 36, {}),
+    "Q1_0": (128, 18, {0: 0.05}),
+    "Q2_0": (64, 18, {0: 0.08}),
 }
+# Of these the logits are those that the F32 program gives for the decoded weights (make --dequantized): no other
+# program evaluates them.
+TWIN_TYPES = ("NVFP4", "Q1_0", "Q2_0")
+GGML_QUANT_SIZES[42] = (64, 18)  # Q2_0, which the package does not know yet
 FLOAT_TYPES = ("F16", "BF16")
 
 VALUE_TYPES = {
@@ -147,7 +169,39 @@ def random_blocks(name, dims, block_type):
     for offset, magnitude in scales.items():
         scale = magnitude * (0.75 + 0.25 * uniform(f"{name}@{offset}", count))
         data[:, offset : offset + 2] = scale.astype(np.float16).view(np.uint8).reshape(count, 2)
+    if block_type == "MXFP4":
+        data[:, 0] = 121 + data[:, 0] % 3  # a power of two near 2^-5
+    elif block_type == "NVFP4":
+        data[:, :4] = 8 + data[:, :4] % 24  # e4m3: 2^-6 to 2^-3
+    elif block_type == "IQ1_M":
+        spread_scale(name, data)
     return data.reshape(rows, -1)
+
+
+def spread_scale(name, data):
+    """Puts the f16 scale of IQ1_M into the high halves of its last four odd bytes."""
+    scale = (0.01 * (0.75 + 0.25 * uniform(name + "@d", len(data)))).astype(np.float16).view(np.uint16)
+    for i in range(4):
+        high = (scale >> (4 * i) & 15).astype(np.uint8) << 4
+        data[:, 49 + 2 * i] = data[:, 49 + 2 * i] & 15 | high
+
+
+def dequantized(data, block_type):
+    """f32[rows, columns]."""
+    if block_type not in ("Q1_0", "Q2_0"):
+        return quants.dequantize(data, GGMLQuantizationType[block_type])
+    blocks = data.reshape(-1, 18)
+    scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+    if block_type == "Q1_0":
+        q = 2 * np.unpackbits(blocks[:, 2:], axis=1, bitorder="little").astype(np.float32) - 1
+    else:
+        pairs = blocks[:, 2:, None] >> np.array([0, 2, 4, 6], np.uint8) & 3
+        q = pairs.reshape(len(blocks), -1).astype(np.float32) - 1
+    return (scale * q).reshape(len(data), -1)
+
+
+def gguf_id(weight_type):
+    return 42 if weight_type == "Q2_0" else GGMLQuantizationType[weight_type]
 
 
 def takes_type(name, dims, weight_type):
@@ -157,7 +211,7 @@ def takes_type(name, dims, weight_type):
     return weight_type in FLOAT_TYPES or dims[0] % BLOCK_TYPES[weight_type][0] == 0
 
 
-def make(recipe, path, weight_type):
+def make(recipe, path, weight_type, decoded=False):
     writer = GGUFWriter(str(path), recipe.arch)
     for key, kind, value in recipe.keys:
         if key == "general.architecture":  # the writer has put it
@@ -173,12 +227,14 @@ def make(recipe, path, weight_type):
         if weight_type == "F32" or not takes_type(name, dims, weight_type):
             writer.add_tensor(name, float_weights(name, dims, tied))
             continue
-        gguf_type = GGMLQuantizationType[weight_type]
         if weight_type in FLOAT_TYPES:
-            data = quants.quantize(float_weights(name, dims, tied), gguf_type)
+            data = quants.quantize(float_weights(name, dims, tied), gguf_id(weight_type))
         else:
             data = random_blocks(name, dims, weight_type)
-        writer.add_tensor(name, data, raw_dtype=gguf_type)
+        if decoded:
+            writer.add_tensor(name, dequantized(data, weight_type).reshape(dims[::-1]))
+        else:
+            writer.add_tensor(name, data, raw_dtype=gguf_id(weight_type))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -228,6 +284,8 @@ def main():
         if verb in ("make", "check"):
             sub.add_argument("path")
             sub.add_argument("--type", default="F32")
+        if verb == "make":
+            sub.add_argument("--dequantized", action="store_true")
     a = parser.parse_args()
     if a.verb == "models":
         print("\n".join(read_book("recipes.json")["models"]))
@@ -246,7 +304,7 @@ def main():
     elif a.verb == "tokens":
         print(",".join(map(str, golden(a.model)["tokens"])))
     elif a.verb == "make":
-        make(Recipe(a.model), a.path, a.type)
+        make(Recipe(a.model), a.path, a.type, a.dequantized)
     else:
         sys.exit(check(a.model, a.path, a.type))
 
