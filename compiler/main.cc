@@ -43,13 +43,14 @@ void install_handlers() {
 
 const std::map<std::string, Emit> kEmits = {{"exe", Emit::kExecutable},  {"obj", Emit::kObject},
                                             {"archive", Emit::kArchive}, {"shared", Emit::kShared},
-                                            {"graph", Emit::kGraph},     {"plan", Emit::kPlan},
+                                            {"graph", Emit::kGraph},     {"dot", Emit::kDot},
+                                            {"html", Emit::kHtml},       {"plan", Emit::kPlan},
                                             {"llvm-ir", Emit::kLlvmIr},  {"asm", Emit::kAssembly}};
 
 void add_compile_options(CLI::App& app, Options& o) {
   app.add_option("MODEL.gguf", o.model, "the model (any shard of a split one)");
   app.add_option("-o,--output", o.output, "what to make; for the text kinds of --emit default stdout");
-  app.add_option("--emit", o.emit, "exe (default), or text: graph, plan, llvm-ir, asm")
+  app.add_option("--emit", o.emit, "exe (default), or what is inside: graph, dot, html, plan, llvm-ir, asm")
       ->transform(CLI::CheckedTransformer(kEmits));
   app.add_option("--cpu", o.cpus,
                  "native (default), portable, or ISA names: one file for several, chosen at start")

@@ -6,7 +6,7 @@
 
 namespace gc {
 
-enum class Emit { kExecutable, kObject, kArchive, kShared, kGraph, kPlan, kLlvmIr, kAssembly };
+enum class Emit { kExecutable, kObject, kArchive, kShared, kGraph, kDot, kHtml, kPlan, kLlvmIr, kAssembly };
 
 struct Options {
   std::string model;

@@ -14,6 +14,7 @@
 #include "compiler/base/error.h"
 #include "compiler/base/progress.h"
 #include "compiler/base/timing.h"
+#include "compiler/draw/draw.h"
 #include "compiler/ir/print.h"
 #include "compiler/link/artifact.h"
 #include "compiler/link/bundles.h"
@@ -92,7 +93,10 @@ class Compilation {
     warn(vocab.warnings);
 
     // The graph is fused, its constants are folded, each value has the type that its reader's kernel wants.
+    const ir::Graph plain = options_.emit == Emit::kHtml ? model.graph : ir::Graph();
     const ir::Graph graph = run_passes(std::move(model.graph));
+    if (options_.emit == Emit::kDot) return print(options_, out_, draw::to_dot(graph));
+    if (options_.emit == Emit::kHtml) return print(options_, out_, draw::to_html(plain, graph));
     if (options_.emit == Emit::kGraph || !options_.stop_after.empty())
       return print(options_, out_, ir::print(graph));
 
@@ -138,8 +142,8 @@ class Compilation {
     passes::PassOptions o;
     o.disabled = options_.disabled_passes;
     if (options_.debug_values)
-      for (const char* fusing : {"join_matmuls", "fuse_attention", "fuse_glu", "fuse_residual", "narrow_last_layer",
-                                 "join_quantize"})
+      for (const char* fusing : {"join_matmuls", "fuse_attention", "fuse_glu", "fuse_residual",
+                                 "narrow_last_layer", "join_quantize"})
         o.disabled.emplace_back(fusing);
     o.dump_after = options_.dump_after;
     o.stop_after = options_.stop_after;
