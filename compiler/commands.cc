@@ -92,8 +92,10 @@ int Commands::run_tokenize(std::istream& in, std::ostream& out) {
   const gguf::File file = gguf::File::open(model_);
   std::vector<std::string> warnings;
   const text::Vocab vocab = gguf::read_vocab(file, &warnings);
-  const text::FrozenVocab frozen = with_context(
-      escape_controls(model_), [&] { return text::freeze(vocab, {0, file.get_string("general.name", "")}); });
+  const text::FrozenVocab frozen = with_context(escape_controls(model_), [&] {
+    return text::freeze(
+        vocab, {0, file.get_string("general.name", ""), false, file.get_string("general.architecture", "")});
+  });
   if (!frozen.has_tokenizer) throw_user(escape_controls(model_), ": has no tokenizer");
   return text::tokenize(frozen.blob, tokenize_options_, in, out);
 }

@@ -134,7 +134,7 @@ class Compilation {
     if (!options_.no_tokenizer) vocab = gguf::read_vocab(file, &warnings);
     warn(warnings);
     return with_context(escape_controls(options_.model), [&] {
-      return text::freeze(vocab, {info.n_vocab, info.name, options_.no_tokenizer});
+      return text::freeze(vocab, {info.n_vocab, info.name, options_.no_tokenizer, info.architecture});
     });
   }
 

@@ -162,6 +162,21 @@ void apply_defaults(const Vocab& vocab, Resolved& r) {
     use(r.bos, 1);
     use(r.eos, 2);
     use(r.unk, 0);
+  } else if (vocab.model == "bert") {
+    use(r.bos, 101);
+    use(r.unk, 100);
+    use(r.sep, 102);
+    use(r.pad, 0);
+    use(r.mask, 103);
+  } else if (vocab.model == "t5") {
+    use(r.eos, 1);
+    use(r.unk, 2);
+    use(r.pad, 0);
+  } else if (vocab.model == "plamo2") {
+    use(r.bos, 1);
+    use(r.eos, 2);
+    use(r.unk, 0);
+    use(r.pad, 3);
   }
 }
 
@@ -222,21 +237,34 @@ void collect_eog(const Vocab& vocab, const std::vector<Found>& found, Resolved& 
   r.eog.assign(eog.begin(), eog.end());
 }
 
-// Phi-3 was trained with white space after its special pieces taken away; its files do not say so.
-void apply_stripping(const Vocab& vocab, std::string_view general_name, Resolved& r) {
-  std::string name = lower(general_name);
-  if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos) return;
-  for (std::size_t i = 0; i < r.attrs.size(); ++i) {
-    std::string_view t = vocab.tokens[i];
-    bool special = r.attrs[i] & (kControl | kUserDefined | kUnknown);
-    bool plain = t == "<unk>" || t == "<s>" || t == "<|endoftext|>";
-    if ((special || t == "</s>") && !plain) r.attrs[i] |= kRStrip;
+// White space beside special pieces that models were trained without; their files do not say so.
+void apply_stripping(const Vocab& vocab, const FreezeOptions& options, Resolved& r) {
+  auto strip_left = [&](std::string_view text) {
+    for (std::size_t i = 0; i < r.attrs.size(); ++i)
+      if (vocab.tokens[i] == text) r.attrs[i] |= kLStrip;
+  };
+  auto any_in = [](std::string_view s, std::initializer_list<std::string_view> parts) {
+    return std::any_of(parts.begin(), parts.end(), [s](std::string_view p) { return s.find(p) != s.npos; });
+  };
+  std::string name = lower(options.general_name);
+  if (any_in(vocab.pre, {"jina-v2-de", "jina-v2-es", "jina-v2-code"}) ||
+      any_in(options.architecture, {"nomic-bert-moe", "jina-bert-v3"})) {
+    strip_left("<mask>");
+  } else if (any_in(name, {"phi-3", "phi3"})) {
+    for (std::size_t i = 0; i < r.attrs.size(); ++i) {
+      std::string_view t = vocab.tokens[i];
+      bool special = r.attrs[i] & (kControl | kUserDefined | kUnknown);
+      bool plain = t == "<unk>" || t == "<s>" || t == "<|endoftext|>";
+      if ((special || t == "</s>") && !plain) r.attrs[i] |= kRStrip;
+    }
+  } else if (any_in(name, {"modern-bert"})) {
+    strip_left("[MASK]");
   }
 }
 
 }  // namespace
 
-Resolved resolve_special(const Vocab& vocab, std::string_view general_name) {
+Resolved resolve_special(const Vocab& vocab, const FreezeOptions& options) {
   Resolved r;
   std::size_t n = vocab.tokens.size();
   r.attrs.assign(n, kNormal);
@@ -253,7 +281,7 @@ Resolved resolve_special(const Vocab& vocab, std::string_view general_name) {
   std::vector<Found> found = find_spellings(vocab);
   apply_spellings(found, r);
   collect_eog(vocab, found, r);
-  apply_stripping(vocab, general_name, r);
+  apply_stripping(vocab, options, r);
   return r;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/base/vocab.h"
+#include "compiler/text/freeze.h"
 
 namespace gc::text {
 
@@ -19,7 +20,7 @@ struct Resolved {
   std::int32_t fim_pre = -1, fim_suf = -1, fim_mid = -1, fim_pad = -1, fim_rep = -1, fim_sep = -1;
 };
 
-// `general_name` (general.name of the file) selects per-model stripping rules.
-Resolved resolve_special(const Vocab& vocab, std::string_view general_name);
+// Names of the file and its architecture select per-model stripping rules.
+Resolved resolve_special(const Vocab& vocab, const FreezeOptions& options);
 
 }  // namespace gc::text

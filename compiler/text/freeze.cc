@@ -1,288 +1,20 @@
 #include "compiler/text/freeze.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <limits>
-#include <map>
-#include <numeric>
+#include <string>
 
 #include "compiler/base/error.h"
 #include "compiler/text/eog.h"
 #include "compiler/text/freeze_bpe.h"
-#include "runtime/text/frozen.h"
+#include "compiler/text/freeze_parts.h"
+#include "compiler/text/regex.h"
 
 namespace gc::text {
 namespace {
 
-namespace fz = gcrt::frozen;
-
-// ---- The container ----
-
-class BlobWriter {
- public:
-  template <class T>
-  void add(std::uint32_t tag, const std::vector<T>& data) {
-    add(tag, data.data(), data.size() * sizeof(T));
-  }
-  void add(std::uint32_t tag, const void* data, std::size_t bytes) {
-    const auto* p = static_cast<const std::uint8_t*>(data);
-    sections_.push_back({tag, std::vector<std::uint8_t>(p, p + bytes)});
-  }
-
-  std::vector<std::uint8_t> finish(fz::Kind kind, std::uint32_t n_vocab) const {
-    std::uint64_t at = align(sizeof(fz::Header) + sections_.size() * sizeof(fz::Section));
-    std::vector<fz::Section> table;
-    for (const auto& [tag, data] : sections_) {
-      table.push_back({tag, 0, at, data.size()});
-      at = align(at + data.size());
-    }
-    fz::Header h{};
-    h.magic = fz::kMagic, h.version = fz::kVersion, h.bytes = at, h.kind = kind, h.n_vocab = n_vocab;
-    h.n_sections = static_cast<std::uint32_t>(table.size());
-    std::vector<std::uint8_t> blob(at);
-    std::memcpy(blob.data(), &h, sizeof h);
-    if (!table.empty()) std::memcpy(blob.data() + sizeof h, table.data(), table.size() * sizeof(fz::Section));
-    for (std::size_t i = 0; i < table.size(); ++i)
-      if (table[i].bytes)
-        std::memcpy(blob.data() + table[i].offset, sections_[i].data.data(), table[i].bytes);
-    return blob;
-  }
-
- private:
-  static std::uint64_t align(std::uint64_t x) { return (x + fz::kAlign - 1) / fz::kAlign * fz::kAlign; }
-  struct Entry {
-    std::uint32_t tag;
-    std::vector<std::uint8_t> data;
-  };
-  std::vector<Entry> sections_;
-};
-
-// ---- Sections ----
-
-struct HashTable {
-  std::vector<std::uint32_t> slots;
-  std::uint32_t id_bits = 1;
-  std::uint32_t n_distinct = 0;
-  std::vector<std::int32_t> duplicates;  // ids whose bytes a lower id has
-};
-
-// Pieces enter in the order of `order` (all ids): of equal ones the first is found.
-HashTable build_hash(const std::vector<std::string_view>& pieces, const std::vector<std::int32_t>& order) {
-  HashTable t;
-  t.id_bits = static_cast<std::uint32_t>(std::bit_width(pieces.size() + 1));
-  t.slots.assign(pieces.size() * 4 / 3 + 2, 0);
-  auto n = static_cast<std::uint32_t>(t.slots.size());
-  std::uint32_t mask = (1u << t.id_bits) - 1;
-  for (std::int32_t id : order) {
-    auto i = static_cast<std::size_t>(id);
-    std::uint64_t h = fz::hash_bytes(pieces[i].data(), pieces[i].size());
-    std::uint32_t fingerprint = fz::hash_fingerprint(h, t.id_bits), at = fz::hash_slot(h, n);
-    bool duplicate = false;
-    for (; t.slots[at]; at = at + 1 == n ? 0 : at + 1)
-      if (t.slots[at] >> t.id_bits == fingerprint && pieces[(t.slots[at] & mask) - 1] == pieces[i]) {
-        duplicate = true;
-        break;
-      }
-    if (duplicate) {
-      t.duplicates.push_back(static_cast<std::int32_t>(i));
-      continue;
-    }
-    t.slots[at] = fingerprint << t.id_bits | static_cast<std::uint32_t>(i + 1);
-    ++t.n_distinct;
-  }
-  return t;
-}
-
-// Built at full size and then folded: a filter of half as many bits takes the same hashes modulo its size.
-std::vector<std::uint64_t> build_pairs(const std::vector<std::string_view>& pieces) {
-  constexpr std::uint32_t kMaxBits = 1u << 21, kMinBits = 1024;
-  std::vector<std::uint64_t> bits(kMaxBits / 64);
-  for (std::string_view p : pieces) {
-    std::uint32_t before = 0;
-    for (std::size_t at = 0; at < p.size();) {
-      std::size_t bytes = fz::char_bytes(p.data() + at, p.size() - at);
-      std::uint32_t code = fz::char_code(p.data() + at, bytes);
-      if (at) {
-        std::uint32_t bit = fz::pair_bit(before, code, kMaxBits);
-        bits[bit / 64] |= std::uint64_t{1} << (bit % 64);
-      }
-      before = code;
-      at += bytes;
-    }
-  }
-  std::size_t n_pairs = 0;
-  for (std::uint64_t word : bits) n_pairs += static_cast<std::size_t>(std::popcount(word));
-  // At least 16 bits a pair.
-  std::size_t want = std::clamp<std::size_t>(std::bit_ceil(n_pairs * 16), kMinBits, kMaxBits);
-  while (bits.size() * 64 > want) {
-    std::size_t half = bits.size() / 2;
-    for (std::size_t i = 0; i < half; ++i) bits[i] |= bits[half + i];
-    bits.resize(half);
-  }
-  return bits;
-}
-
-// The trie of special pieces, breadth first so that the children of a node lie together.
-struct SpecialTrie {
-  std::vector<fz::TrieNode> nodes;
-  std::uint32_t max_bytes = 0;
-};
-
-SpecialTrie build_special(const std::vector<std::string_view>& pieces,
-                          const std::vector<std::uint8_t>& attrs) {
-  std::vector<std::int32_t> ids;
-  for (std::size_t i = 0; i < pieces.size(); ++i)
-    if (attrs[i] & (fz::kControl | fz::kUserDefined | fz::kUnknown) && !pieces[i].empty())
-      ids.push_back(static_cast<std::int32_t>(i));
-  SpecialTrie t;
-  if (ids.empty()) return t;
-  auto text = [&pieces](std::int32_t id) { return pieces[static_cast<std::size_t>(id)]; };
-  std::sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
-    int order = text(a).compare(text(b));
-    return order ? order < 0 : a < b;
-  });
-
-  // A node stands for the run of sorted pieces that share its prefix.
-  struct Range {
-    std::size_t begin, end, depth;
-  };
-  std::vector<Range> queue{{0, ids.size(), 0}};
-  t.nodes.push_back({0, 0, 0, 0, -1, -1});
-  for (std::size_t k = 0; k < queue.size(); ++k) {
-    Range r = queue[k];
-    t.max_bytes = std::max(t.max_bytes, static_cast<std::uint32_t>(r.depth));
-    std::size_t i = r.begin;
-    // The pieces that end here come first, by ascending id.
-    for (; i < r.end && text(ids[i]).size() == r.depth; ++i) {
-      std::uint8_t attr = attrs[static_cast<std::size_t>(ids[i])];
-      bool user = !(attr & (fz::kControl | fz::kUnknown));
-      if (t.nodes[k].any_id < 0) t.nodes[k].any_id = ids[i];
-      if (user && t.nodes[k].user_id < 0) t.nodes[k].user_id = ids[i];
-    }
-    t.nodes[k].first_child = static_cast<std::uint32_t>(t.nodes.size());
-    while (i < r.end) {
-      char byte = text(ids[i])[r.depth];
-      std::size_t j = i;
-      while (j < r.end && text(ids[j])[r.depth] == byte) ++j;
-      t.nodes.push_back({0, 0, static_cast<std::uint8_t>(byte), 0, -1, -1});
-      queue.push_back({i, j, r.depth + 1});
-      ++t.nodes[k].n_children;
-      i = j;
-    }
-  }
-  return t;
-}
-
-std::array<std::int32_t, 256> byte_tokens(const std::vector<std::string_view>& pieces) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  std::map<std::string, int, std::less<>> wanted;
-  for (int b = 0; b < 256; ++b) wanted[std::string("<0x") + kHex[b >> 4] + kHex[b & 15] + '>'] = b;
-  std::array<std::int32_t, 256> by_name, by_text;
-  by_name.fill(-1);
-  by_text.fill(-1);
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    std::string_view p = pieces[i];
-    if (p.size() == 1) {
-      std::int32_t& id = by_text[static_cast<unsigned char>(p[0])];
-      if (id < 0) id = static_cast<std::int32_t>(i);
-    } else if (p.size() == 6 && p.substr(0, 3) == "<0x") {
-      auto it = wanted.find(p);
-      if (it != wanted.end() && by_name[static_cast<std::size_t>(it->second)] < 0)
-        by_name[static_cast<std::size_t>(it->second)] = static_cast<std::int32_t>(i);
-    }
-  }
-  for (std::size_t b = 0; b < 256; ++b)
-    if (by_name[b] < 0) by_name[b] = by_text[b];
-  return by_name;
-}
-
-// ---- Kinds ----
-
-std::vector<std::int32_t> ascending_ids(std::size_t n) {
-  std::vector<std::int32_t> ids(n);
-  std::iota(ids.begin(), ids.end(), 0);
-  return ids;
-}
-
-fz::Meta meta_of(const Resolved& r) {
-  fz::Meta m{};
-  m.bos = r.bos, m.eos = r.eos, m.eot = r.eot, m.eom = r.eom, m.unk = r.unk, m.sep = r.sep, m.pad = r.pad;
-  m.cls = r.cls, m.mask = r.mask, m.newline = -1;
-  m.fim_pre = r.fim_pre, m.fim_suf = r.fim_suf, m.fim_mid = r.fim_mid;
-  m.fim_pad = r.fim_pad, m.fim_rep = r.fim_rep, m.fim_sep = r.fim_sep;
-  return m;
-}
-
-// Special pieces are found in their own trie first; it is no fault if an ordinary piece reads like one.
-void warn_duplicates(const HashTable& hash, const std::vector<std::string_view>& pieces, const Resolved& r,
-                     FrozenVocab& out) {
-  std::int32_t first = -1;
-  std::size_t count = 0;
-  for (std::int32_t id : hash.duplicates) {
-    if (r.attrs[static_cast<std::size_t>(id)] & (fz::kControl | fz::kUserDefined | fz::kUnknown)) continue;
-    if (count++ == 0) first = id;
-  }
-  if (!count) return;
-  out.warnings.push_back(cat("tokenizer: ", count,
-                             " tokens repeat the text of a lower id, which text is turned into ",
-                             "(first: ", first, " ", quote(pieces[static_cast<std::size_t>(first)]), ")"));
-}
-
-// What every kind stores about its pieces.
-void add_pieces(const std::vector<std::string_view>& pieces, const std::vector<std::int32_t>& order,
-                const Resolved& r, fz::Meta& meta, BlobWriter& blob, FrozenVocab& out) {
-  std::vector<char> text;
-  std::vector<std::uint32_t> offsets{0};
-  offsets.reserve(pieces.size() + 1);
-  std::uint64_t total = 0;
-  for (std::string_view p : pieces) total += p.size();
-  if (total > std::numeric_limits<std::uint32_t>::max())
-    throw_user("tokenizer.ggml.tokens: over 4 GiB of text");
-  text.reserve(total);
-  for (std::string_view p : pieces) {
-    text.insert(text.end(), p.begin(), p.end());
-    offsets.push_back(static_cast<std::uint32_t>(text.size()));
-    meta.max_piece_bytes = std::max(meta.max_piece_bytes, static_cast<std::uint32_t>(p.size()));
-  }
-  HashTable hash = build_hash(pieces, order);
-  meta.id_bits = hash.id_bits;
-  meta.n_distinct = hash.n_distinct;
-  warn_duplicates(hash, pieces, r, out);
-  SpecialTrie special = build_special(pieces, r.attrs);
-  meta.max_special_bytes = special.max_bytes;
-  blob.add(fz::kText, text);
-  blob.add(fz::kOffsets, offsets);
-  blob.add(fz::kAttrs, r.attrs);
-  blob.add(fz::kHash, hash.slots);
-  blob.add(fz::kSpecial, special.nodes);
-  blob.add(fz::kEog, r.eog);
-}
-
-std::uint32_t flags_of(const Vocab& v, std::uint32_t defaults, const Resolved& r, FrozenVocab& out) {
-  std::uint32_t flags = defaults;
-  auto set = [&flags](std::optional<bool> value, std::uint32_t flag) {
-    if (value) flags = *value ? flags | flag : flags & ~flag;
-  };
-  set(v.add_bos, fz::kAddBos);
-  set(v.add_eos, fz::kAddEos);
-  set(v.add_sep, fz::kAddSep);
-  set(v.add_space_prefix, fz::kAddSpacePrefix);
-  set(v.remove_extra_whitespaces, fz::kRemoveExtraSpaces);
-  auto need = [&](std::uint32_t flag, std::int32_t id, const char* name) {
-    if (!(flags & flag) || id >= 0) return;
-    flags &= ~flag;
-    out.warnings.push_back(
-        cat("tokenizer: the file asks for a ", name, " token and has none; it is left out"));
-  };
-  need(fz::kAddBos, r.bos, "BOS");
-  need(fz::kAddEos, r.eos, "EOS");
-  return flags;
-}
-
 void freeze_spm(const Vocab& v, const FreezeOptions& options, FrozenVocab& out) {
-  Resolved r = resolve_special(v, options.general_name);
+  Resolved r = resolve_special(v, options);
   std::array<std::int32_t, 256> bytes = byte_tokens(v.tokens);
   if (r.unk < 0)
     for (int b = 0; b < 256; ++b)
@@ -299,15 +31,35 @@ void freeze_spm(const Vocab& v, const FreezeOptions& options, FrozenVocab& out) 
   blob.add(fz::kScores, scores);
   blob.add(fz::kPairs, build_pairs(v.tokens));
   blob.add(fz::kBytes, bytes.data(), sizeof bytes);
-  blob.add(fz::kMeta, &meta, sizeof meta);
-  out.blob = blob.finish(fz::Kind::kSpm, static_cast<std::uint32_t>(v.tokens.size()));
-  out.has_tokenizer = true;
+  finish(blob, meta, fz::Kind::kSpm, v, out);
 }
 
+void add_words(const Pretokenizer& pre, BlobWriter& blob) {
+  WordTables t = compile_words(pre.stages);
+  std::vector<std::uint8_t> rules(sizeof t.header + t.stages.size() * sizeof t.stages[0]);
+  std::memcpy(rules.data(), &t.header, sizeof t.header);
+  std::memcpy(rules.data() + sizeof t.header, t.stages.data(), t.stages.size() * sizeof t.stages[0]);
+  blob.add(fz::kWords, rules);
+  blob.add(fz::kWordSteps, t.steps);
+  blob.add(fz::kWordPages, t.pages);
+  blob.add(fz::kWordClasses, t.classes);
+}
+
+// `model` "whitespace" drops white space before anything else, and lowers letters unless the file says otherwise.
 void freeze_bpe(const Vocab& v, const FreezeOptions& options, FrozenVocab& out) {
-  Pretokenizer pre = find_pretokenizer(v.pre);
-  Resolved r = resolve_special(v, options.general_name);
-  BpeParts parts = build_bpe(v, r.attrs);
+  bool drop_spaces = v.model == "whitespace";
+  std::string_view name = v.model == "gemma4" ? "gemma4" : v.pre;
+  if (name.empty()) {
+    name = "default";
+    out.warnings.push_back(
+        "tokenizer: the file names no pre-tokenizer (tokenizer.ggml.pre); words are cut by the "
+        "default one, which may not be the model's");
+  }
+  Pretokenizer pre = find_pretokenizer(name);
+  bool text = pre.has('T');
+  Resolved r = resolve_special(v, options);
+  BpeParts parts = build_bpe(v, r.attrs, text);
+  if (text) parts.byte_ids = byte_tokens(v.tokens);
   int missing = 0;
   for (std::size_t b = 0; b < 256; ++b) {
     bool in_utf8 = b < 0xC0 || (b >= 0xC2 && b < 0xF5);
@@ -318,20 +70,44 @@ void freeze_bpe(const Vocab& v, const FreezeOptions& options, FrozenVocab& out) 
         cat("tokenizer: ", missing, " bytes of UTF-8 have no token; rare characters lose them"));
   fz::Meta meta = meta_of(r);
   meta.newline = parts.byte_ids['\n'];
-  meta.word_shape = pre.shape, meta.word_max_digits = pre.max_digits, meta.word_marks_join = pre.marks_join;
-  std::uint32_t defaults = (pre.add_bos ? fz::kAddBos : 0u) | (pre.ignore_merges ? fz::kIgnoreMerges : 0u);
-  meta.flags = flags_of(v, defaults, r, out) & ~static_cast<std::uint32_t>(fz::kAddSpacePrefix);
+  auto flag = [&pre](char letter, std::uint32_t bit) { return pre.has(letter) ? bit : 0u; };
+  std::uint32_t defaults = flag('B', fz::kAddBos) | flag('S', fz::kAddSep) | flag('M', fz::kIgnoreMerges) |
+                           flag('T', fz::kCharSymbols) | flag('E', fz::kEscapeSpaces) |
+                           flag('N', fz::kWholeNewlines) | (drop_spaces ? fz::kDropSpaces : 0u);
+  Vocab with_bos = v;
+  if (pre.has('A')) with_bos.add_bos = true;
+  meta.flags = flags_of(with_bos, defaults, r, out) & ~static_cast<std::uint32_t>(fz::kAddSpacePrefix);
   BlobWriter blob;
   add_pieces(parts.pieces, parts.order, r, meta, blob, out);
   blob.add(fz::kMerges, parts.merges);
   blob.add(fz::kBytes, parts.byte_ids.data(), sizeof parts.byte_ids);
-  blob.add(fz::kMeta, &meta, sizeof meta);
-  out.blob = blob.finish(fz::Kind::kBpe, static_cast<std::uint32_t>(v.tokens.size()));
-  out.has_tokenizer = true;
+  add_words(pre, blob);
+  if (text && parts.pieces_cover_merges) blob.add(fz::kPairs, build_pairs(parts.pieces));
+  if (drop_spaces) {
+    Paged<std::uint32_t> normal = build_normal(v.lowercase.value_or(v.pre != "whitespace"), false, false);
+    blob.add(fz::kNormal32, normal.entries);
+    blob.add(fz::kNormalPages, normal.pages);
+  }
+  finish(blob, meta, fz::Kind::kBpe, v, out);
 }
 
 void freeze_none(std::int64_t n_vocab, FrozenVocab& out) {
   out.blob = BlobWriter().finish(fz::Kind::kNone, static_cast<std::uint32_t>(n_vocab));
+}
+
+struct KindRow {
+  std::string_view model;  // tokenizer.ggml.model
+  void (*freeze)(const Vocab&, const FreezeOptions&, FrozenVocab&);
+};
+constexpr KindRow kKinds[] = {
+    {"llama", freeze_spm}, {"gpt2", freeze_bpe}, {"gemma4", freeze_bpe}, {"whitespace", freeze_bpe},
+    {"bert", freeze_wpm},  {"t5", freeze_ugm},   {"rwkv", freeze_rwkv},  {"plamo2", freeze_plamo2},
+};
+
+std::string kind_names() {
+  std::vector<std::string_view> names;
+  for (const KindRow& row : kKinds) names.push_back(row.model);
+  return join(names, ", ");
 }
 
 }  // namespace
@@ -364,18 +140,13 @@ FrozenVocab freeze(const Vocab& vocab, const FreezeOptions& options) {
   if (!vocab.types.empty() && vocab.types.size() != vocab.tokens.size())
     throw_user("tokenizer.ggml.token_type: ", vocab.types.size(), " types for ", vocab.tokens.size(),
                " tokens");
-  if (model == "llama") {
-    freeze_spm(vocab, options, out);
+  for (const KindRow& row : kKinds) {
+    if (row.model != model) continue;
+    row.freeze(vocab, options, out);
     return out;
   }
-  if (model == "gpt2") {
-    freeze_bpe(vocab, options, out);
-    return out;
-  }
-  throw_unsupported(
-      "tokenizer ", quote(model),
-      " (tokenizer.ggml.model): only 'llama' (SentencePiece) and 'gpt2' (BPE) can be built in; ",
-      "with --no-tokenizer the program runs by token ids");
+  throw_unsupported("tokenizer ", quote(model), " (tokenizer.ggml.model): what can be built in are ",
+                    kind_names(), "; with --no-tokenizer the program runs by token ids");
 }
 
 }  // namespace gc::text

@@ -20,6 +20,8 @@ struct FreezeOptions {
   std::string_view general_name;
   // No tokenizer in the program, whatever the file has.
   bool no_tokenizer = false;
+  // general.architecture of the file; the same.
+  std::string_view architecture;
 };
 
 struct FrozenVocab {

@@ -1,21 +1,66 @@
 #include "runtime/text/bpe.h"
 
 #include "runtime/base/sort.h"
+#include "runtime/text/charmap.h"
+#include "runtime/text/utf8.h"
 #include "runtime/text/words.h"
 
 namespace gcrt {
 
 Status BpeMerger::encode(Str text, Vec<int32_t>& out) {
-  const frozen::Meta& m = vocab_.meta();
-  WordSplitter words({static_cast<WordShape>(m.word_shape), m.word_max_digits, m.word_marks_join}, text);
-  bool whole_first = vocab_.has(frozen::kIgnoreMerges);
+  if (vocab_.has(frozen::kDropSpaces)) return replaced(text, out);
+  return vocab_.has(frozen::kEscapeSpaces) ? escaped(text, out) : words(text, out);
+}
+
+// U+2581 for spaces.
+Status BpeMerger::escaped(Str text, Vec<int32_t>& out) {
+  text_.clear();
+  for (size_t i = 0; i < text.size();) {
+    const void* hit = memchr(text.data() + i, ' ', text.size() - i);
+    size_t stop = hit ? static_cast<size_t>(static_cast<const char*>(hit) - text.data()) : text.size();
+    if (!append(text_, text.sub(i, stop - i)) || (hit && !append(text_, Str("\xE2\x96\x81"))))
+      return kErrMemory;
+    i = stop + 1;
+  }
+  return text_.size() < kEnd ? words({text_.data(), text_.size()}, out) : kErrArgument;
+}
+
+// Stretches without white space, their letters replaced.
+Status BpeMerger::replaced(Str text, Vec<int32_t>& out) {
+  text_.clear();
+  for (size_t at = 0; at <= text.size();) {
+    int n = at < text.size() ? utf8_next(text.sub(at, 4)) : 1;
+    CharRule rule{CharRuleKind::kSpace, 0};
+    if (n <= 0) {  // no character: stays as it is
+      n = 1;
+      if (!text_.push(text[at++])) return kErrMemory;
+      continue;
+    }
+    if (at < text.size()) rule = char_rule(vocab_, utf8_decode(text.data() + at, n));
+    at += static_cast<size_t>(n);
+    if (rule.kind != CharRuleKind::kSpace) {
+      if (!utf8_append(rule.code_point, text_)) return kErrMemory;
+      continue;
+    }
+    if (text_.size() >= kEnd) return kErrArgument;
+    Status s = words({text_.data(), text_.size()}, out);
+    if (s != kOk) return s;
+    text_.clear();
+  }
+  return kOk;
+}
+
+Status BpeMerger::words(Str text, Vec<int32_t>& out) {
+  WordSplitter words(vocab_.words(), text);
+  bool whole_first = vocab_.has(frozen::kIgnoreMerges), whole_lines = vocab_.has(frozen::kWholeNewlines);
   for (Str w; words.next(&w);) {
-    int32_t id = whole_first ? vocab_.find(w) : -1;
+    bool whole = whole_first || (whole_lines && w[0] == '\n');
+    int32_t id = whole ? vocab_.find(w) : -1;
     if (id >= 0) {
       if (!out.push(id)) return kErrMemory;
       continue;
     }
-    Status s = word(w, out);
+    Status s = vocab_.has(frozen::kCharSymbols) ? chars(w, out) : word(w, out);
     if (s != kOk) return s;
   }
   return kOk;
@@ -23,12 +68,39 @@ Status BpeMerger::encode(Str text, Vec<int32_t>& out) {
 
 Status BpeMerger::word(Str word, Vec<int32_t>& out) {
   symbols_.clear();
-  heap_.clear();
   uint32_t n = static_cast<uint32_t>(word.size());
   for (uint32_t i = 0; i < n; ++i) {
     int32_t id = vocab_.byte_token(static_cast<uint8_t>(word[i]));
     if (!symbols_.push({i, 1, i ? i - 1 : kEnd, i + 1 < n ? i + 1 : kEnd, id})) return kErrMemory;
   }
+  return merge(word, out);
+}
+
+Status BpeMerger::chars(Str word, Vec<int32_t>& out) {
+  symbols_.clear();
+  uint32_t before = 0;
+  for (uint32_t at = 0; at < word.size();) {
+    uint32_t bytes = static_cast<uint32_t>(frozen::char_bytes(word.data() + at, word.size() - at));
+    uint32_t code = frozen::char_code(word.data() + at, bytes);
+    if (!symbols_.empty() && !vocab_.may_join(before, code)) {
+      Status s = merge(word, out);
+      if (s != kOk) return s;
+      symbols_.clear();
+    }
+    uint32_t i = static_cast<uint32_t>(symbols_.size());
+    if (i) symbols_.back().next = i;
+    if (!symbols_.push({at, bytes, i ? i - 1 : kEnd, kEnd, vocab_.find(word.sub(at, bytes))}))
+      return kErrMemory;
+    before = code;
+    at += bytes;
+  }
+  return symbols_.empty() ? kOk : merge(word, out);
+}
+
+// Merges what is in symbols_, parts of `word`.
+Status BpeMerger::merge(Str word, Vec<int32_t>& out) {
+  heap_.clear();
+  uint32_t n = static_cast<uint32_t>(symbols_.size());
   Pair pair;
   for (uint32_t i = 1; i < n; ++i)
     if (find_pair(i - 1, i, &pair) && !heap_.push(pair)) return kErrMemory;

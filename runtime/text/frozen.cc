@@ -44,6 +44,17 @@ bool View::take(uint32_t tag, uint64_t count, Span<const T>* out) const {
   return true;
 }
 
+bool View::take_words() {
+  const Section* s = section(kWords);
+  if (!s) return true;
+  if (s->bytes < sizeof(WordHeader) || (s->bytes - sizeof(WordHeader)) % sizeof(WordStage)) return false;
+  words_.header = *reinterpret_cast<const WordHeader*>(base_ + s->offset);
+  words_.stages = {reinterpret_cast<const WordStage*>(base_ + s->offset + sizeof(WordHeader)),
+                   static_cast<size_t>((s->bytes - sizeof(WordHeader)) / sizeof(WordStage))};
+  return take(kWordSteps, UINT64_MAX, &words_.steps) && take(kWordPages, UINT64_MAX, &words_.pages) &&
+         take(kWordClasses, UINT64_MAX, &words_.classes) && words_.valid();
+}
+
 Status View::open(Span<const uint8_t> data) {
   *this = View();
   meta_ = &kNoMeta;
@@ -69,8 +80,11 @@ Status View::open(Span<const uint8_t> data) {
       !v.take(kScores, n, &v.scores_) || !v.take(kAttrs, n, &v.attrs_) ||
       !v.take(kHash, UINT64_MAX, &v.slots_) || !v.take(kPairs, UINT64_MAX, &v.pairs_) ||
       !v.take(kBytes, 256, &v.bytes_) || !v.take(kSpecial, UINT64_MAX, &v.special_) ||
-      !v.take(kEog, UINT64_MAX, &v.eog_) || !v.take(kMerges, UINT64_MAX, &v.merges_))
+      !v.take(kEog, UINT64_MAX, &v.eog_) || !v.take(kMerges, UINT64_MAX, &v.merges_) || !v.take_words() ||
+      !v.take(kTrie, UINT64_MAX, &v.trie_) || !v.take(kNormal32, UINT64_MAX, &v.normal_) ||
+      !v.take(kNormalPages, UINT64_MAX, &v.normal_pages_) || !v.take(kCharMap, UINT64_MAX, &v.char_map_))
     return kErrImage;
+  if (!v.normal_pages_.empty() && v.normal_pages_.size() != kCharPages) return kErrImage;
   if (!v.offsets_.empty() && v.offsets_.size() != n + 1) return kErrImage;
   v.n_pieces_ = v.offsets_.empty() ? 0 : h->n_vocab;
   if (!v.slots_.empty() && (v.meta_->id_bits < 1 || v.meta_->id_bits > 31 || v.slots_.size() > UINT32_MAX))
@@ -81,12 +95,18 @@ Status View::open(Span<const uint8_t> data) {
     v.pair_bits_ = static_cast<uint32_t>(bits);
   }
   // What the kinds cannot work without.
-  if (h->kind > Kind::kRwkv) return kErrImage;
+  if (h->kind > Kind::kPlamo2) return kErrImage;
   if (h->kind != Kind::kNone && (meta.empty() || v.offsets_.empty() || v.attrs_.empty() || v.slots_.empty()))
     return kErrImage;
   if (h->kind == Kind::kSpm && (v.scores_.empty() || v.bytes_.empty())) return kErrImage;
   if (h->kind == Kind::kBpe && (v.bytes_.empty() || v.merges_.empty() || v.merges_.size() > UINT32_MAX))
     return kErrImage;
+  bool needs_trie =
+      h->kind == Kind::kWpm || h->kind == Kind::kUgm || h->kind == Kind::kRwkv || h->kind == Kind::kPlamo2;
+  if (needs_trie && v.trie_.empty()) return kErrImage;
+  if (h->kind == Kind::kWpm && v.normal_pages_.empty()) return kErrImage;
+  if ((h->kind == Kind::kUgm || h->kind == Kind::kPlamo2) && v.scores_.empty()) return kErrImage;
+  if (h->kind == Kind::kPlamo2 && v.bytes_.empty()) return kErrImage;
   *this = v;
   return kOk;
 }
@@ -134,18 +154,39 @@ const Merge* View::find_merge(int32_t left, int32_t right) const {
   return nullptr;
 }
 
-uint32_t View::special_child(uint32_t node, uint8_t byte) const {
-  const TrieNode& t = special_[node];
-  uint64_t lo = t.first_child, end = lo + t.n_children, hi = end;
-  if (end > special_.size()) return 0;
+namespace {
+
+template <class Node>
+uint32_t byte_of(const Node& n) {
+  if constexpr (sizeof(Node) == sizeof(TrieNode))
+    return n.byte;
+  else
+    return n.byte();
+}
+
+// Among the nodes [lo, lo + count), ascending by byte, the one of `byte`; 0 when there is none.
+template <class Node>
+uint32_t find_child(Span<const Node> nodes, uint64_t lo, uint64_t count, uint8_t byte) {
+  uint64_t end = lo + count, hi = end;
+  if (end > nodes.size()) return 0;
   while (lo < hi) {
     uint64_t mid = (lo + hi) / 2;
-    if (special_[mid].byte < byte)
+    if (byte_of(nodes[mid]) < byte)
       lo = mid + 1;
     else
       hi = mid;
   }
-  return lo < end && special_[lo].byte == byte ? static_cast<uint32_t>(lo) : 0;
+  return lo < end && byte_of(nodes[lo]) == byte ? static_cast<uint32_t>(lo) : 0;
+}
+
+}  // namespace
+
+uint32_t View::special_child(uint32_t node, uint8_t byte) const {
+  return find_child(special_, special_[node].first_child, special_[node].n_children, byte);
+}
+
+uint32_t View::piece_child(uint32_t node, uint8_t byte) const {
+  return find_child(trie_, trie_[node].first_child, trie_[node].count(), byte);
 }
 
 uint64_t View::section_bytes(uint32_t tag) const {
@@ -174,6 +215,10 @@ Status View::deep_check() const {
     if (t.first_child + uint64_t{t.n_children} > special_.size() || !id_or_none(t.any_id) ||
         !id_or_none(t.user_id))
       return kErrImage;
+  for (const PieceNode& t : trie_)
+    if (t.first_child + uint64_t{t.count()} > trie_.size() || !id_or_none(t.id)) return kErrImage;
+  for (uint16_t step : words_.steps)
+    if (words_.stages.empty() || step >> 1 >= UINT16_MAX / 2) return kErrImage;
   // Every piece is found, if by another id with the same bytes.
   if (!slots_.empty())
     for (int32_t i = 0; i < static_cast<int32_t>(n_pieces_); ++i) {

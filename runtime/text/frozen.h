@@ -18,6 +18,11 @@
 //   SPEC  TrieNode[]            trie of the pieces that are matched in raw text before anything else
 //   EOGT  i32[]                 ids that end a generation, ascending
 //   MERG  Merge[n_slots]        BPE: (left id, right id) -> rank and result, open addressing at a load of 1/2
+//   WORD  WordHeader, WordStage[]   how BPE cuts words (words.h), with WSTP u16[] its steps, WPAG u16[0x1100] and
+//                               WCLS u8[] its classes of characters
+//   TRIE  PieceNode[]           trie of the pieces: UGM, WPM, RWKV and PLaMo 2 look for all that start at a place
+//   NORM  u32[blocks * 256]     what becomes of a character first, with NPAG u16[0x1100] its pages (charmap.h)
+//   CHRM  u8[]                  SentencePiece's precompiled character map (charmap.h)
 //
 // HASH: open addressing with linear probing at a load of 3/4. A slot is 0 (empty) or
 // (fingerprint << id_bits) | (id + 1); with 19 bits of id the fingerprint has 13, so a miss, the common case while
@@ -40,12 +45,13 @@
 #include "runtime/base/checked.h"
 #include "runtime/base/span.h"
 #include "runtime/base/status.h"
+#include "runtime/text/words.h"
 
 namespace gcrt {
 namespace frozen {
 
 constexpr uint32_t kMagic = 0x4B544347;  // "GCTK"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kAlign = 64;
 
 enum class Kind : uint32_t {
@@ -55,6 +61,7 @@ enum class Kind : uint32_t {
   kWpm = 3,
   kUgm = 4,
   kRwkv = 5,
+  kPlamo2 = 6,
 };
 
 constexpr uint32_t tag(const char (&s)[5]) {
@@ -72,6 +79,14 @@ constexpr uint32_t kBytes = tag("BYTE");
 constexpr uint32_t kSpecial = tag("SPEC");
 constexpr uint32_t kEog = tag("EOGT");
 constexpr uint32_t kMerges = tag("MERG");
+constexpr uint32_t kWords = tag("WORD");
+constexpr uint32_t kWordSteps = tag("WSTP");
+constexpr uint32_t kWordPages = tag("WPAG");
+constexpr uint32_t kWordClasses = tag("WCLS");
+constexpr uint32_t kTrie = tag("TRIE");
+constexpr uint32_t kNormal32 = tag("NORM");
+constexpr uint32_t kNormalPages = tag("NPAG");
+constexpr uint32_t kCharMap = tag("CHRM");
 
 struct Header {
   uint32_t magic;
@@ -113,7 +128,10 @@ enum Flag : uint32_t {
   kEscapeSpaces = 16,  // pieces hold U+2581 for a space
   kCleanSpaces = 32,   // decoding removes spaces before punctuation
   kRemoveExtraSpaces = 64,
-  kIgnoreMerges = 128,  // BPE: a word that is a piece is taken whole
+  kIgnoreMerges = 128,   // BPE: a word that is a piece is taken whole
+  kCharSymbols = 256,    // BPE: symbols are characters at first, not bytes
+  kWholeNewlines = 512,  // BPE: a word of line ends that is a piece is taken whole
+  kDropSpaces = 1024,    // BPE: white space parts words and is dropped, letters are replaced by NORM
 };
 
 struct Meta {
@@ -125,9 +143,8 @@ struct Meta {
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask, newline;
   int32_t fim_pre, fim_suf, fim_mid, fim_pad, fim_rep, fim_sep;
   uint32_t n_distinct;  // pieces with different bytes
-  // How BPE cuts words (words.h).
-  uint32_t word_shape, word_max_digits, word_marks_join;
-  uint32_t reserved[8];
+  float unknown_score;  // UGM: of a character that is no piece
+  uint32_t reserved[10];
 };
 static_assert(sizeof(Meta) == 128);
 
@@ -149,6 +166,16 @@ struct Merge {
   int32_t result;
 };
 static_assert(sizeof(Merge) == 16);
+
+// TRIE: as SPEC. The children of a node are [first_child, first_child + count()), ascending by byte.
+struct PieceNode {
+  uint32_t first_child;
+  uint32_t count_byte;  // count << 8 | byte on the edge that leads here
+  int32_t id;           // the piece that ends here, -1 none
+  uint32_t count() const { return count_byte >> 8; }
+  uint8_t byte() const { return static_cast<uint8_t>(count_byte); }
+};
+static_assert(sizeof(PieceNode) == 12);
 
 // ---- What the writer and the reader compute alike ----
 
@@ -255,6 +282,17 @@ class View {
   uint32_t special_child(uint32_t node, uint8_t byte) const;
   const TrieNode& special(uint32_t node) const { return special_[node]; }
   bool has_special() const { return !special_.empty(); }
+  // Steps in TRIE: the child of `node` along `byte`, or 0.
+  uint32_t piece_child(uint32_t node, uint8_t byte) const;
+  int32_t piece_at(uint32_t node) const { return trie_[node].id; }
+  const WordRules& words() const { return words_; }
+  // NORM's entry of a character, 0 without the section.
+  uint32_t normal(uint32_t code_point) const {
+    if (normal_pages_.empty()) return 0;
+    size_t at = size_t{normal_pages_[code_point >> 8]} * 256 + (code_point & 255);
+    return at < normal_.size() ? normal_[at] : 0;
+  }
+  Span<const uint8_t> char_map() const { return char_map_; }
   // Size of a section as stored, 0 when it is missing; `info` itemises with it.
   uint64_t section_bytes(uint32_t tag) const;
   uint64_t bytes() const { return header_ ? header_->bytes : 0; }
@@ -264,6 +302,7 @@ class View {
   // False when the section is there but not `count` (or any whole number, for SIZE_MAX) elements.
   template <class T>
   bool take(uint32_t tag, uint64_t count, Span<const T>* out) const;
+  bool take_words();
 
   const uint8_t* base_ = nullptr;
   const Header* header_ = nullptr;
@@ -280,6 +319,11 @@ class View {
   Span<const TrieNode> special_;
   Span<const int32_t> eog_;
   Span<const Merge> merges_;
+  WordRules words_;
+  Span<const PieceNode> trie_;
+  Span<const uint32_t> normal_;
+  Span<const uint16_t> normal_pages_;
+  Span<const uint8_t> char_map_;
 };
 
 }  // namespace frozen

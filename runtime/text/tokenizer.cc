@@ -1,7 +1,9 @@
 #include "runtime/text/tokenizer.h"
 
 #include "runtime/text/bpe.h"
+#include "runtime/text/longest.h"
 #include "runtime/text/spm.h"
+#include "runtime/text/unigram.h"
 
 namespace gcrt {
 namespace {
@@ -38,6 +40,20 @@ bool append_unescaped(Str piece, Vec<char>& out) {
   return true;
 }
 
+// Special pieces as they are, `encode` for what lies between.
+template <class Encode>
+Status encode_each(Str text, Span<const Fragment> fragments, Vec<int32_t>& out, Encode encode) {
+  for (const Fragment& f : fragments) {
+    Status s = kOk;
+    if (f.id < 0)
+      s = encode(text.sub(f.begin, f.end - f.begin));
+    else if (!out.push(f.id))
+      s = kErrMemory;
+    if (s != kOk) return s;
+  }
+  return kOk;
+}
+
 }  // namespace
 
 Status Tokenizer::open(Span<const uint8_t> blob, Allocator allocator) {
@@ -61,16 +77,37 @@ Status Tokenizer::encode(Str text, const EncodeOptions& options, Vec<int32_t>& o
     case Kind::kSpm:
       s = encode_spm(text, fragments, out);
       break;
-    case Kind::kBpe:
-      s = encode_bpe(text, fragments, out);
+    case Kind::kBpe: {
+      BpeMerger merger(view_, allocator_);
+      s = encode_each(text, fragments, out, [&](Str part) { return merger.encode(part, out); });
       break;
-    case Kind::kNone:
-    case Kind::kWpm:
-    case Kind::kUgm:
+    }
+    case Kind::kWpm: {
+      WordPieceCutter cutter(view_, allocator_);
+      s = encode_each(text, fragments, out, [&](Str part) { return cutter.encode(part, out); });
+      break;
+    }
+    case Kind::kUgm: {
+      UgmCutter cutter(view_, allocator_);
+      s = encode_each(text, fragments, out, [&](Str part) { return cutter.encode(part, out); });
+      break;
+    }
     case Kind::kRwkv:
+      s = encode_each(text, fragments, out, [&](Str part) { return encode_longest(view_, part, out); });
+      break;
+    case Kind::kPlamo2: {
+      Plamo2Cutter cutter(view_, allocator_);
+      s = encode_each(text, fragments, out, [&](Str part) { return cutter.encode(part, out); });
+      break;
+    }
+    case Kind::kNone:
       return kErrUnsupported;
   }
   if (s != kOk) return s;
+  // WordPiece ends with its separator; elsewhere it parts pairs of texts, which is not for us to add.
+  if (options.add_special && view_.kind() == Kind::kWpm && view_.has(frozen::kAddSep) && meta().sep >= 0 &&
+      !(!fragments.empty() && fragments.back().id == meta().sep) && !out.push(meta().sep))
+    return kErrMemory;
   if (options.add_special && view_.has(frozen::kAddEos) && eos >= 0 && !eos_given && !out.push(eos))
     return kErrMemory;
   return kOk;
@@ -89,19 +126,6 @@ Status Tokenizer::encode_spm(Str text, Span<const Fragment> fragments, Vec<int32
     Status s = merger.encode(text.sub(f.begin, f.end - f.begin), prefix, out);
     if (s != kOk) return s;
     after_special = false;
-  }
-  return kOk;
-}
-
-Status Tokenizer::encode_bpe(Str text, Span<const Fragment> fragments, Vec<int32_t>& out) const {
-  BpeMerger merger(view_, allocator_);
-  for (const Fragment& f : fragments) {
-    Status s = kOk;
-    if (f.id < 0)
-      s = merger.encode(text.sub(f.begin, f.end - f.begin), out);
-    else if (!out.push(f.id))
-      s = kErrMemory;
-    if (s != kOk) return s;
   }
   return kOk;
 }

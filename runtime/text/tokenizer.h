@@ -61,7 +61,6 @@ class Tokenizer {
 
  private:
   Status encode_spm(Str text, Span<const Fragment> fragments, Vec<int32_t>& out) const;
-  Status encode_bpe(Str text, Span<const Fragment> fragments, Vec<int32_t>& out) const;
 
   frozen::View view_;
   Allocator allocator_;

@@ -20,6 +20,23 @@ int utf8_next(Str s) {
   return length;
 }
 
+uint32_t utf8_decode(const char* p, int bytes) {
+  auto at = [p](int i) { return static_cast<uint32_t>(static_cast<uint8_t>(p[i])); };
+  if (bytes == 1) return at(0);
+  if (bytes == 2) return (at(0) & 0x1F) << 6 | (at(1) & 0x3F);
+  if (bytes == 3) return (at(0) & 0x0F) << 12 | (at(1) & 0x3F) << 6 | (at(2) & 0x3F);
+  return (at(0) & 0x07) << 18 | (at(1) & 0x3F) << 12 | (at(2) & 0x3F) << 6 | (at(3) & 0x3F);
+}
+
+bool utf8_append(uint32_t c, Vec<char>& out) {
+  char b[4];
+  size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+  static constexpr uint8_t kLead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+  for (size_t i = n; i-- > 1; c >>= 6) b[i] = static_cast<char>(0x80 | (c & 0x3F));
+  b[0] = static_cast<char>(kLead[n] | c);
+  return append(out, Str(b, n));
+}
+
 Status Utf8Stream::put_invalid(Str bytes, Vec<char>& out) {
   return append(out, invalid_ == Invalid::kKeep ? bytes : Str("\xEF\xBF\xBD")) ? kOk : kErrMemory;
 }

@@ -14,6 +14,10 @@ namespace gcrt {
 //   0    the end of s cuts a character that so far is well-formed
 //   < 0  not a character; its first -n bytes are what one U+FFFD stands for (the maximal part, as in the Web's rules)
 int utf8_next(Str s);
+// The code point of a character of `bytes` bytes (what utf8_next() said) at p.
+uint32_t utf8_decode(const char* p, int bytes);
+// Appends a character.
+[[nodiscard]] bool utf8_append(uint32_t code_point, Vec<char>& out);
 
 class Utf8Stream {
  public:

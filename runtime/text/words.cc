@@ -3,143 +3,158 @@
 #include "runtime/text/utf8.h"
 
 namespace gcrt {
-namespace {
-
-constexpr uint32_t kClasses[] = {
-#include "runtime/text/unicode_classes.inc"
-};
-constexpr size_t kClassCount = sizeof kClasses / sizeof kClasses[0];
-constexpr uint32_t kNoCode = 0xFFFFFFFF;
-
-uint32_t decode(const char* p, int bytes) {
-  auto at = [p](int i) { return static_cast<uint32_t>(static_cast<uint8_t>(p[i])); };
-  if (bytes == 1) return at(0);
-  if (bytes == 2) return (at(0) & 0x1F) << 6 | (at(1) & 0x3F);
-  if (bytes == 3) return (at(0) & 0x0F) << 12 | (at(1) & 0x3F) << 6 | (at(2) & 0x3F);
-  return (at(0) & 0x07) << 18 | (at(1) & 0x3F) << 12 | (at(2) & 0x3F) << 6 | (at(3) & 0x3F);
-}
-
-uint32_t lower(uint32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
-
-}  // namespace
-
-CharClass char_class(uint32_t code_point) {
-  // The last change at or before it.
-  uint32_t key = code_point << 3 | 7;
-  size_t lo = 0, hi = kClassCount;
-  while (hi - lo > 1) {
-    size_t mid = (lo + hi) / 2;
-    if (kClasses[mid] <= key)
-      lo = mid;
-    else
-      hi = mid;
+bool WordRules::valid() const {
+  if (header.n_stages > kMaxWordStages || header.n_stages != stages.size()) return false;
+  if (!header.n_stages) return true;
+  if (!header.n_classes || header.n_classes > kMaxWordClasses || header.bad_class >= header.n_classes)
+    return false;
+  if (pages.size() != kCharPages || classes.size() % 256) return false;
+  for (const WordStage& s : stages) {
+    if (s.kind > WordStageKind::kThreesAfter) return false;
+    if (s.kind != WordStageKind::kExpression) continue;
+    uint64_t n = uint64_t{s.n_states} * (header.n_classes + 1);
+    if (s.n_states < 2 || s.first_step + n > steps.size()) return false;
   }
-  return static_cast<CharClass>(kClasses[lo] & 7);
-}
-
-WordSplitter::Char WordSplitter::peek(size_t at) const {
-  if (at >= text_.size()) return {kNoCode, CharClass::kOther, 0};
-  int n = utf8_next(text_.sub(at, 4));
-  if (n <= 0) return {kNoCode, CharClass::kOther, 1};
-  uint32_t code = decode(text_.data() + at, n);
-  Char c{code, char_class(code), static_cast<uint32_t>(n)};
-  // What isolates digits sees the text end at them; the digit itself is taken in next().
-  if (at != at_ && ends_before(c)) return {kNoCode, CharClass::kOther, 0};
-  return c;
-}
-
-bool WordSplitter::next(Str* word) {
-  if (at_ >= text_.size()) return false;
-  size_t end = 0;
-  switch (rule_.shape) {
-    case WordShape::kGpt2:
-      end = gpt2(at_);
-      break;
-    case WordShape::kLlama3:
-      end = llama3(at_);
-      break;
-  }
-  *word = text_.sub(at_, end - at_);
-  at_ = end;
   return true;
 }
 
-// The end of an English contraction at `at`, or 0.
-size_t WordSplitter::contraction(size_t at, bool any_case) const {
-  if (text_[at] != '\'') return 0;
-  Char a = peek(at + 1);
-  uint32_t x = any_case ? lower(a.code) : a.code;
-  if (x == 's' || x == 't' || x == 'm' || x == 'd') return at + 2;
-  if (!a.bytes) return 0;
-  uint32_t y = peek(at + 1 + a.bytes).code;
-  if (any_case) y = lower(y);
-  return (x == 'r' && y == 'e') || (x == 'v' && y == 'e') || (x == 'l' && y == 'l') ? at + 3 : 0;
+WordSplitter::WordSplitter(const WordRules& rules, Str text) : rules_(rules), text_(text) {
+  parts_[0].end = text.size();
 }
 
-// A run of white space at `at`: all but its last character when something follows that may take that one.
-size_t WordSplitter::spaces(size_t at) const {
-  size_t end = at, last = at, count = 0;
-  for (Char c = peek(end); space(c); c = peek(end)) {
-    last = end;
-    end += c.bytes;
-    ++count;
+// at < end.
+WordSplitter::Char WordSplitter::read(size_t at, size_t end) const {
+  uint8_t first = static_cast<uint8_t>(text_[at]);
+  int n = first < 0x80 ? 1 : utf8_next(text_.sub(at, min_of(end - at, size_t{4})));
+  if (n <= 0) return {rules_.header.bad_class, 1};
+  uint32_t code = n == 1 ? first : utf8_decode(text_.data() + at, n);
+  size_t entry = size_t{rules_.pages[code >> 8]} * 256 + (code & 255);
+  uint32_t kind = entry < rules_.classes.size() ? rules_.classes[entry] : 0;
+  return {kind < rules_.header.n_classes ? kind : 0, static_cast<uint32_t>(n)};
+}
+
+bool WordSplitter::next(Str* word) {
+  uint32_t last = rules_.header.n_stages;
+  if (!last) {
+    if (parts_[0].at == parts_[0].end) return false;
+    *word = text_;
+    parts_[0].at = parts_[0].end;
+    return true;
   }
-  return count > 1 && peek(end).bytes ? last : end;
+  // The deepest stage that still has something to cut; its pieces go down to the last one.
+  uint32_t s = last;
+  while (s && parts_[s - 1].at == parts_[s - 1].end) --s;
+  if (!s) return false;
+  for (--s;; ++s) {
+    Part& p = parts_[s];
+    size_t begin = p.at;
+    p.at = cut(rules_.stages[s], p);
+    if (s + 1 == last) {
+      *word = text_.sub(begin, p.at - begin);
+      return true;
+    }
+    parts_[s + 1] = Part();
+    parts_[s + 1].at = begin, parts_[s + 1].end = p.at;
+  }
 }
 
-size_t WordSplitter::run_of_digits(size_t at) const {
-  uint32_t count = 0;
-  for (Char c = peek(at); number(c) && (!rule_.max_digits || count < rule_.max_digits); c = peek(at)) {
-    at += c.bytes;
-    ++count;
+// The end of the piece that begins at part.at < part.end.
+size_t WordSplitter::cut(const WordStage& stage, Part& part) const {
+  switch (stage.kind) {
+    case WordStageKind::kExpression:
+      return expression(stage, part);
+    case WordStageKind::kTrailing:
+      return trailing(stage, part);
+    case WordStageKind::kThreesBetween:
+    case WordStageKind::kThreesAfter:
+      return threes(stage, part);
+  }
+  return part.end;
+}
+
+// The end of the match at `at`; `at` itself when there is none.
+size_t WordSplitter::match(const WordStage& stage, size_t at, Part& part) const {
+  uint32_t columns = rules_.header.n_classes + 1, state = 1, run_state = 0;
+  const uint16_t* rows = rules_.steps.data() + stage.first_step;
+  size_t found = at, run_from = at, run_to = at;  // the last run that was read in one state
+  for (size_t i = at, end = part.end;;) {
+    Char c = i < end ? read(i, end) : Char{rules_.header.n_classes, 0};
+    uint32_t step = rows[state * columns + c.kind], next = step >> 1;
+    if (step & 1) found = i;
+    if (next == state) {
+      if (run_state != state || run_to != i) run_from = i;
+      run_state = state;
+      run_to = i + c.bytes;
+      if (state == part.dead_state && i >= part.dead_from && i < part.dead_to) return found;
+    }
+    state = next;
+    if (!state || state >= stage.n_states || i == end) break;
+    i += c.bytes;
+  }
+  if (found <= run_from && run_to > run_from + 64) {
+    part.dead_state = run_state;
+    part.dead_from = run_from;
+    part.dead_to = run_to;
+  }
+  return found;
+}
+
+size_t WordSplitter::expression(const WordStage& stage, Part& part) const {
+  if (part.match) {
+    size_t end = part.match;
+    part.match = 0;
+    return end;
+  }
+  size_t end = match(stage, part.at, part);
+  if (end > part.at) return end;
+  // What lies before the next match is a piece, and the match the one after.
+  size_t at = part.at;
+  while (at < part.end) {
+    at += read(at, part.end).bytes;
+    if (at == part.end) break;
+    end = match(stage, at, part);
+    if (end > at) {
+      part.match = end;
+      break;
+    }
   }
   return at;
 }
 
-size_t WordSplitter::gpt2(size_t at) const {
-  if (size_t end = contraction(at, false)) return end;
-  Char first = peek(at);
-  if (isolates_digits() && number(first)) return at + first.bytes;
-  size_t begin = first.code == ' ' ? at + 1 : at;
-  Char c = begin == at ? first : peek(begin);
-  size_t end = begin;
-  if (letter(c)) {
-    for (; letter(c); c = peek(end)) end += c.bytes;
-    return end;
+size_t WordSplitter::trailing(const WordStage& stage, Part& part) const {
+  size_t start = part.end;  // of the members that go to the end
+  for (size_t at = part.at; at < part.end;) {
+    Char c = read(at, part.end);
+    if (!member(stage, c))
+      start = part.end;
+    else if (start == part.end)
+      start = at;
+    at += c.bytes;
   }
-  if (number(c)) return run_of_digits(begin);
-  if (other(c)) {
-    for (; other(c); c = peek(end)) end += c.bytes;
-    return end;
-  }
-  return spaces(at);
+  return start > part.at ? start : part.end;
 }
 
-size_t WordSplitter::llama3(size_t at) const {
-  if (size_t end = contraction(at, true)) return end;
-  Char first = peek(at);
-  bool newline = first.code == '\r' || first.code == '\n';
-  if (!newline && !number(first) && (letter(first) || letter(peek(at + first.bytes)))) {
-    size_t end = at + first.bytes;
-    for (Char c = peek(end); letter(c); c = peek(end)) end += c.bytes;
-    return end;
+size_t WordSplitter::threes(const WordStage& stage, Part& part) const {
+  bool after = stage.kind == WordStageKind::kThreesAfter;
+  for (size_t at = part.at; at < part.end;) {
+    Char c = read(at, part.end);
+    if (!member(stage, c)) {
+      at += c.bytes;
+      continue;
+    }
+    if (!part.left) {
+      for (size_t i = at; i < part.end;) {
+        Char d = read(i, part.end);
+        if (!member(stage, d)) break;
+        ++part.left;
+        i += d.bytes;
+      }
+      if (!after && part.left % 3 == 0 && at > part.at) return at;
+    }
+    at += c.bytes;
+    if (--part.left % 3 == 0 && (part.left || after)) return at;
   }
-  if (number(first)) return run_of_digits(at);
-  size_t end = first.code == ' ' ? at + 1 : at;
-  Char c = end == at ? first : peek(end);
-  if (other(c)) {
-    for (; other(c); c = peek(end)) end += c.bytes;
-    while (end < text_.size() && (text_[end] == '\r' || text_[end] == '\n')) ++end;
-    return end;
-  }
-  // White space up to the last line end in the run.
-  size_t line_end = 0;
-  end = at;
-  for (c = peek(end); space(c); c = peek(end)) {
-    end += c.bytes;
-    if (c.code == '\r' || c.code == '\n') line_end = end;
-  }
-  return line_end ? line_end : spaces(at);
+  return part.end;
 }
 
 }  // namespace gcrt

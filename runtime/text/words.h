@@ -1,71 +1,90 @@
 #pragma once
-// Cuts text into the words that BPE merges within, as the pre-tokenizers of the model families do. Their expressions
-// are two shapes with small differences, so they are scanners with parameters and no regex engine: one pass, linear,
-// no tables but the classes of characters.
+// Cuts text into the words that BPE merges within, by tables that the compiler made from the expressions of a
+// pre-tokenizer (compiler/text/regex.h). Stages cut one after the other, each within what the one before it left;
+// what an expression does not match, between two matches, is a word too.
 //
-// kGpt2:   's|'t|'re|'ve|'m|'ll|'d | ?\p{L}+ | ?\p{N}+ | ?[^\s\p{L}\p{N}]+ | \s+(?!\S) | \s+
-// kLlama3: the same contractions in any case | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N}{1,k} | ?[^\s\p{L}\p{N}]+[\r\n]*
-//          | \s*[\r\n]+ | \s+(?!\S) | \s+
+// An expression is an automaton over classes of characters: a step reads a class, gives the next state, and says
+// whether a match ends before that character, the last one said being the match. A byte that is not UTF-8 is of the
+// class of U+FFFD.
 //
-// In kGpt2 with max_digits = 1 the text is cut around every digit first, as if digits ended it. A byte that is not
-// UTF-8 counts as a character of no class.
+// Linear for any text: a match reads on only where more may belong to it, and where it did so in vain (white space
+// that might end with a line end), the run and the state it was read in are remembered for the next match.
 #include <stdint.h>
 
 #include "runtime/base/span.h"
 
 namespace gcrt {
 
-enum class WordShape : uint32_t { kGpt2 = 1, kLlama3 = 2 };
+constexpr uint32_t kMaxWordStages = 8;
+constexpr uint32_t kMaxWordClasses = 64;
+constexpr uint32_t kCharPages = 0x1100;  // blocks of 256 code points
 
-struct WordRule {
-  WordShape shape;
-  uint32_t max_digits;  // of a word of digits; 0 any number
-  uint32_t marks_join;  // 1: \p{M} counts as \p{L} within and at the start of words
+enum class WordStageKind : uint32_t {
+  kExpression = 0,
+  kTrailing = 1,       // the members at the end of the text are a word
+  kThreesBetween = 2,  // runs of members: a cut wherever three, six, ... of them are left
+  kThreesAfter = 3,    // the same, but not before the run's first one, and after its last
 };
 
-enum class CharClass : uint8_t {
-  kOther = 0,
-  kLetter = 1,
-  kNumber = 2,
-  kMark = 3,
-  kPunct = 4,
-  kSymbol = 5,
-  kSpace = 6
+struct WordHeader {
+  uint32_t n_classes;  // a row of steps has one more, for the end of the text
+  uint32_t n_stages;
+  uint32_t bad_class;
+  uint32_t reserved;
 };
-CharClass char_class(uint32_t code_point);
+static_assert(sizeof(WordHeader) == 16);
+
+struct WordStage {
+  WordStageKind kind;
+  uint32_t n_states;    // rows, of n_classes + 1 steps
+  uint32_t first_step;  // where they begin
+  uint32_t reserved;
+  uint64_t members;  // bit: class
+};
+static_assert(sizeof(WordStage) == 24);
+
+// Views of the tables. State 0 is the end, 1 the start; a step is next state << 1 | "a match ends here".
+struct WordRules {
+  WordHeader header{};
+  Span<const WordStage> stages;
+  Span<const uint16_t> steps;
+  Span<const uint16_t> pages;   // [kCharPages] or empty
+  Span<const uint8_t> classes;  // [blocks * 256]
+
+  // Do the sizes agree? What the entries say is checked where they are used.
+  bool valid() const;
+};
 
 class WordSplitter {
  public:
-  WordSplitter(WordRule rule, Str text) : rule_(rule), text_(text) {}
+  WordSplitter(const WordRules& rules, Str text);
   // False at the end. The words, joined, are the text.
   bool next(Str* word);
 
  private:
-  struct Char {
-    uint32_t code;  // 0xFFFFFFFF at the end and for a byte that is no UTF-8
-    CharClass kind;
-    uint32_t bytes;  // 0 at the end
+  struct Part {
+    size_t at = 0, end = 0;
+    size_t match = 0;  // a match found while looking for the end of what is before it ends here; 0 none
+    size_t left = 0;   // members left in a run
+    // No match ends after what is read in this state within [dead_from, dead_to): a long run was read in vain.
+    uint32_t dead_state = 0;
+    size_t dead_from = 0, dead_to = 0;
   };
-  Char peek(size_t at) const;
-  bool letter(const Char& c) const {
-    return c.bytes && (c.kind == CharClass::kLetter || (rule_.marks_join && c.kind == CharClass::kMark));
-  }
-  static bool number(const Char& c) { return c.bytes && c.kind == CharClass::kNumber; }
-  static bool space(const Char& c) { return c.bytes && c.kind == CharClass::kSpace; }
-  bool other(const Char& c) const { return c.bytes && !space(c) && !number(c) && !letter(c); }
+  struct Char {
+    uint32_t kind;  // class
+    uint32_t bytes;
+  };
+  Char read(size_t at, size_t end) const;
+  size_t cut(const WordStage& stage, Part& part) const;
+  size_t match(const WordStage& stage, size_t at, Part& part) const;
+  size_t expression(const WordStage& stage, Part& part) const;
+  size_t trailing(const WordStage& stage, Part& part) const;
+  size_t threes(const WordStage& stage, Part& part) const;
+  static bool member(const WordStage& s, Char c) { return s.members >> c.kind & 1; }
 
-  size_t contraction(size_t at, bool any_case) const;
-  size_t gpt2(size_t at) const;
-  size_t llama3(size_t at) const;
-  size_t spaces(size_t at) const;
-  size_t run_of_digits(size_t at) const;
-  // Where the text ends for a scan that begins at `at`: kGpt2 with single digits stops before each.
-  bool ends_before(const Char& c) const { return isolates_digits() && number(c); }
-  bool isolates_digits() const { return rule_.shape == WordShape::kGpt2 && rule_.max_digits == 1; }
-
-  WordRule rule_;
+  const WordRules& rules_;
   Str text_;
-  size_t at_ = 0;
+  Part parts_[kMaxWordStages];  // what each stage has still to cut
 };
 
 }  // namespace gcrt
