@@ -177,6 +177,32 @@ void pack_block_panel(const Layout& l, std::int64_t cols, const std::uint8_t* sr
   }
 }
 
+float value_at(Format format, const std::uint8_t* p) {
+  std::uint16_t half;
+  if (format == Format::F32) {
+    float value;
+    std::memcpy(&value, p, 4);
+    return value;
+  }
+  if (format == Format::F64) {
+    double value;
+    std::memcpy(&value, p, 8);
+    return static_cast<float>(value);
+  }
+  GC_CHECK(format == Format::F16 || format == Format::BF16);
+  std::memcpy(&half, p, 2);
+  return format == Format::F16 ? f32_of_f16(half) : f32_of_bf16(half);
+}
+
+void pack_f64_panel(std::int64_t cols, const std::uint8_t* src, std::int64_t rows, std::uint8_t* out) {
+  for (std::int64_t c = 0; c < cols; ++c) {
+    for (std::int64_t r = 0; r < kPanelRows; ++r) {
+      const float value = r < rows ? value_at(Format::F64, src + (r * cols + c) * 8) : 0;
+      std::memcpy(out + (c * kPanelRows + r) * 4, &value, 4);
+    }
+  }
+}
+
 // T: the bits of a value; `pair` values of a row stay beside each other.
 template <class T, int pair>
 void pack_float_panel(std::int64_t cols, const std::uint8_t* src, std::int64_t rows, std::uint8_t* out) {
@@ -218,6 +244,8 @@ void pack_matrix(Format format, std::int64_t rows, std::int64_t cols, const RowS
         pack_block_panel(l, cols, src, n, parts, out);
       } else if (format == Format::F32) {
         pack_float_panel<std::uint32_t, 1>(cols, src, n, out);
+      } else if (format == Format::F64) {
+        pack_f64_panel(cols, src, n, out);
       } else if (format == Format::F16) {
         pack_float_panel<std::uint16_t, 1>(cols, src, n, out);
       } else {
@@ -231,18 +259,10 @@ void pack_matrix(Format format, std::int64_t rows, std::int64_t cols, const RowS
 
 std::vector<float> pack_vector(Format format, std::span<const std::uint8_t> bytes, std::int64_t n) {
   GC_CHECK(static_cast<std::int64_t>(bytes.size()) == row_bytes(format, n));
-  if (format != Format::F32 && format != Format::F16 && format != Format::BF16)
-    throw_unsupported("vectors of type ", name(format), " (F32, F16 and BF16 are)");
+  if (info(format).kind != FormatKind::kFloat)
+    throw_unsupported("vectors of type ", name(format), " (F32, F64, F16 and BF16 are)");
   std::vector<float> out(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::uint16_t half;
-    if (format == Format::F32) {
-      std::memcpy(&out[i], &bytes[4 * i], 4);
-      continue;
-    }
-    std::memcpy(&half, &bytes[2 * i], 2);
-    out[i] = format == Format::F16 ? f32_of_f16(half) : f32_of_bf16(half);
-  }
+  for (std::int64_t i = 0; i < n; ++i) out[i] = value_at(format, &bytes[i * info(format).block_bytes]);
   return out;
 }
 

@@ -110,7 +110,7 @@ TEST(Pack, StaysWithinAChunkOfMemory) {
   EXPECT_EQ(given, packed_bytes(Format::Q5_0, rows, cols));
 }
 
-TEST(Pack, VectorsWidenExactly) {
+TEST(Pack, VectorsBecomeF32) {
   const float f[2] = {1.5f, -0x1p-20f};
   const std::uint16_t half[2] = {0x3e00, 0x8001}, brain[2] = {0x3fc0, 0xb580};
   const auto bytes = [](const auto& a) {
@@ -119,6 +119,8 @@ TEST(Pack, VectorsWidenExactly) {
   EXPECT_EQ(pack_vector(Format::F32, bytes(f), 2), (std::vector<float>{1.5f, -0x1p-20f}));
   EXPECT_EQ(pack_vector(Format::F16, bytes(half), 2), (std::vector<float>{1.5f, -0x1p-24f}));
   EXPECT_EQ(pack_vector(Format::BF16, bytes(brain), 2), (std::vector<float>{1.5f, -0x1p-20f}));
+  const double wide[2] = {1.5, 0x1.0000018p0};  // rounded
+  EXPECT_EQ(pack_vector(Format::F64, bytes(wide), 2), (std::vector<float>{1.5f, 0x1.000002p0f}));
 }
 
 TEST(Pack, RopeTablesJoinByComplexProduct) {

@@ -86,6 +86,9 @@ std::vector<std::uint8_t> random_matrix(Format format, std::int64_t rows, std::i
       const std::uint16_t half = format == Format::F16 ? f16_of_f32(value) : bf16_of_f32(value);
       if (format == Format::F32) {
         std::memcpy(&raw[i * 4], &value, 4);
+      } else if (format == Format::F64) {
+        const double wide = value / 3.0;  // needs rounding
+        std::memcpy(&raw[i * 8], &wide, 8);
       } else {
         std::memcpy(&raw[i * 2], &half, 2);
       }

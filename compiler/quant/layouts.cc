@@ -91,7 +91,7 @@ void unpack_floats(Format format, std::int64_t cols, const std::uint8_t* panel, 
                    float* out) {
   for (std::int64_t c = 0; c < cols; ++c) {
     std::uint16_t half;
-    if (format == Format::F32) {
+    if (format == Format::F32 || format == Format::F64) {
       std::memcpy(&out[c], panel + 4 * (c * kPanelRows + row), 4);
     } else if (format == Format::F16) {
       out[c] = f16_at(panel + 2 * (c * kPanelRows + row));
@@ -219,7 +219,7 @@ Layout::Group Layout::group(std::int64_t cols) const {
 std::int64_t panel_bytes(Format format, std::int64_t cols) {
   const Layout& l = layout_for(format);
   if (l.is_float()) {
-    if (format == Format::F32) return cols * kPanelRows * 4;
+    if (format == Format::F32 || format == Format::F64) return cols * kPanelRows * 4;
     if (format == Format::F16) return cols * kPanelRows * 2;
     return (cols + 1) / 2 * kPanelRows * 4;
   }

@@ -14,7 +14,7 @@
 // steps in each 64-byte vector, step s in bits b * (s % (8/b)) of every byte of vector s / (8/b): unpacking is shift
 // and mask on whole vectors, without a shuffle, on any machine.
 //
-//   F32  [col][16] f32     F16  [col][16] f16     BF16  [col / 2][16][2] bf16, an odd last column padded with zero
+//   F32  [col][16] f32 (F64 rounded to it)     F16  [col][16] f16     BF16  [col / 2][16][2] bf16, an odd last column padded with zero
 //
 // Why panels, not rows: a product needs no horizontal sums, its 16 results are one vector, and one image serves all
 // x86 machines. Why groups: scales beside their values make one linear stream per panel, and 256 columns fill vectors
@@ -78,7 +78,7 @@ const Layout& layout_for(Format format);
 std::span<const Layout> all_layouts();
 
 inline std::int64_t panels_of(std::int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
-// Bytes of a panel of K columns; always a multiple of 64 for block formats and for F32, of 32 for the others.
+// Bytes of a panel of K columns; always a multiple of 64 for block formats, F32 and F64, of 32 for the others.
 std::int64_t panel_bytes(Format format, std::int64_t cols);
 // Of a whole matrix.
 std::int64_t packed_bytes(Format format, std::int64_t rows, std::int64_t cols);

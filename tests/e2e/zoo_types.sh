@@ -13,3 +13,13 @@ for model in gemma3-270m-like llama-dense; do
     done
   done
 done
+
+# F64 is rounded to F32 when it is packed: the same bits.
+model=llama-dense
+tokens="$(zoo tokens "$model")"
+for type in F32 F64; do
+  zoo make "$model" "$work/model.gguf" --type "$type"
+  compile "$work/model.gguf" "$work/model"
+  "$work/model" logits --tokens "$tokens" -o "$work/$type.f32" || fail "$model $type: exit code $?"
+done
+same "$work/F32.f32" "$work/F64.f32" "$model in F32 and in F64"

@@ -69,7 +69,7 @@ BLOCK_TYPES = {
 # program evaluates them.
 TWIN_TYPES = ("NVFP4", "Q1_0", "Q2_0")
 GGML_QUANT_SIZES[42] = (64, 18)  # Q2_0, which the package does not know yet
-FLOAT_TYPES = ("F16", "BF16")
+FLOAT_TYPES = ("F16", "BF16", "F64")
 
 VALUE_TYPES = {
     "str": GGUFValueType.STRING,
@@ -226,6 +226,9 @@ def make(recipe, path, weight_type, decoded=False):
     for name, dims in recipe.tensors.items():
         if weight_type == "F32" or not takes_type(name, dims, weight_type):
             writer.add_tensor(name, float_weights(name, dims, tied))
+            continue
+        if weight_type == "F64":  # the F32 weights, widened
+            writer.add_tensor(name, float_weights(name, dims, tied).astype(np.float64))
             continue
         if weight_type in FLOAT_TYPES:
             data = quants.quantize(float_weights(name, dims, tied), gguf_id(weight_type))

@@ -23,7 +23,7 @@ std::int64_t pair_bytes(Format format) { return format == Format::F16 ? 32 : 64;
 Values weights(Emitter& e, Format format, Value* p) {
   auto& b = e.b();
   Vec v(e);
-  if (format == Format::F32) return {v.load(p)};
+  if (format == Format::F32 || format == Format::F64) return {v.load(p)};
   if (format == Format::F16) {
     return {b.CreateFPExt(e.load(llvm::FixedVectorType::get(e.f16(), 16), p, 32), v.type())};
   }

@@ -233,6 +233,22 @@ TEST(Opcodes, ProductsAreWhatTheIsaHas) {
   }
 }
 
+// Values that are looked up cost a byte shuffle a step, not a chain of choices.
+TEST(Opcodes, TablesAreByteShuffles) {
+  for (const Isa* isa : usable_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    matmul(e, {Format::IQ4_XS, 512, ir::Elem::Q16});
+    const auto module = e.take();
+    const std::string text = compile_assembly(*module, *isa);
+    for (const char* function : {"matmul_iq4_xs_q16_512", "unpack_iq4_xs"}) {
+      const std::string code = function_assembly(text, function);
+      EXPECT_NE(code.find("vpshufb"), std::string::npos) << isa->name << " " << function;
+      EXPECT_EQ(code.find("vpblendvb"), std::string::npos) << isa->name << " " << function;
+    }
+  }
+}
+
 // Plain LLVM IR gives the same sums on any ISA.
 TEST(Dot, GenericIsTheSame) {
   std::vector<std::uint8_t> weights(64);

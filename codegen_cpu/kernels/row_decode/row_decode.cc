@@ -18,10 +18,9 @@ using Values = Emitter::Values;
 void decode_floats(Emitter& e, Format format, std::int64_t k, Value* panel, Value* row, const Args& args) {
   auto& b = e.b();
   Vec v(e);
-  const std::int64_t size = format == Format::F32 ? 4 : 2;
-  auto* element = format == Format::F32   ? e.f32()
-                  : format == Format::F16 ? e.f16()
-                                          : llvm::Type::getBFloatTy(e.context());
+  const bool f32 = format == Format::F32 || format == Format::F64;
+  const std::int64_t size = f32 ? 4 : 2;
+  auto* element = f32 ? e.f32() : format == Format::F16 ? e.f16() : llvm::Type::getBFloatTy(e.context());
   Value* scale = v.splat(args["scale"]);
   v.over(k, [&](Value* c, int count) {
     Value* values = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, 16));
