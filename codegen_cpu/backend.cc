@@ -118,6 +118,7 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::merge_heads:
     case OpKind::scale:
     case OpKind::weigh:
+    case OpKind::shift:
     case OpKind::clamp:
     case OpKind::mul_heads:
     case OpKind::add:

@@ -181,6 +181,7 @@ class SectionEmitter {
       case OpKind::rms_norm:
       case OpKind::layer_norm:
       case OpKind::weigh:
+      case OpKind::shift:
       case OpKind::clamp:
       case OpKind::temper:
       case OpKind::mul_heads:
@@ -250,6 +251,8 @@ class SectionEmitter {
                              op.i64_or(AttrName::inverse, 0) != 0};
         return emit_last(op, lo, row_hi(step), weigh(e_, spec), {weight(w)});
       }
+      case OpKind::shift:
+        return emit_last(op, lo, row_hi(step), bias(e_, last(op)), {weight(*op.one("weight"))});
       case OpKind::temper: {
         const TemperSpec spec{f(op, AttrName::by), op.i64(AttrName::period), op.i64_or(AttrName::offset, 0),
                               cols};

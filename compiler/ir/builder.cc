@@ -146,6 +146,12 @@ ValueId Builder::weigh_inverse(ValueId x, WeightId weight, std::string name) {
   return emit1(op, name);
 }
 
+ValueId Builder::shift(ValueId x, WeightId weight, std::string name) {
+  Op op{OpKind::shift, {x}};
+  use(op, "weight", weight);
+  return emit1(op, name);
+}
+
 ValueId Builder::clamp(ValueId x, double limit, std::string name) {
   Op op{OpKind::clamp, {x}};
   op.set_f32(AttrName::limit, limit);

@@ -72,6 +72,7 @@ class Builder {
   ValueId scale(ValueId x, double by, std::string name);
   ValueId weigh(ValueId x, WeightId weight, std::string name);          // x * weight over the last dimension
   ValueId weigh_inverse(ValueId x, WeightId weight, std::string name);  // x / weight
+  ValueId shift(ValueId x, WeightId weight, std::string name);          // x + weight over the last dimension
   ValueId clamp(ValueId x, double limit, std::string name);
   ValueId temper(ValueId x, double by, int64_t period, int64_t offset, std::string name);
   ValueId add(ValueId a, ValueId b, std::string name);

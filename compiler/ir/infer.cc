@@ -69,6 +69,10 @@ class Rules {
         return {in(0)};
       case OpKind::weigh:
         return weigh();
+      case OpKind::shift:
+        f32_in(0);
+        vector_of("weight", last(0));
+        return {in(0)};
       case OpKind::temper:
         f32_in(0);
         expect(in(0).dims[0] == Dim::tokens(), "needs all tokens' rows, operand is ", to_string(in(0)));

@@ -201,6 +201,10 @@ class Interpreter::Step {
         return each([by = float(op.f32(AttrName::by))](float x) { return x * by; });
       case OpKind::weigh:
         return weigh();
+      case OpKind::shift:
+        return each_row([w = vector("weight")](const float* x, float* y, int64_t n) {
+          for (int64_t i = 0; i < n; i++) y[i] = x[i] + w[i];
+        });
       case OpKind::clamp:
         return each(
             [limit = float(op.f32(AttrName::limit))](float x) { return std::clamp(x, -limit, limit); });

@@ -177,5 +177,14 @@ TEST(Interpret, RefusesWhatHasNoMeaning) {
   EXPECT_THROW(in.run(token), UserError);
 }
 
+TEST(Alibi, SlopesOfPowersOfTwoAndBetween) {
+  EXPECT_EQ(alibi_slope(8, 0, 4), std::exp2(-2.0));
+  EXPECT_EQ(alibi_slope(8, 3, 4), std::exp2(-8.0));
+  // Three heads: those of two, then the first of four.
+  EXPECT_EQ(alibi_slope(8, 0, 3), std::exp2(-4.0));
+  EXPECT_EQ(alibi_slope(8, 1, 3), std::exp2(-8.0));
+  EXPECT_EQ(alibi_slope(8, 2, 3), std::exp2(-2.0));
+}
+
 }  // namespace
 }  // namespace gc::ir

@@ -34,7 +34,8 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %t = rope(%h, rows.position, factors = weight "f": f32[16]) {rope_base = 500000, rope_scale = 1, rope_dims = 32, rope_neox = false}
     %ty = rope(%t, rows.position) {rope_base = 500000, rope_scale = 0.25, rope_low = 2, rope_high = 9, rope_magnitude = 1.125, rope_limit = 4096, rope_dims = 32, rope_neox = false}
     %wg = weigh(%n1, weight = weight "wg": f32[32]) {inverse = true}
-    %cl = clamp(%wg) {limit = 8}
+    %sh = shift(%wg, weight = weight "sh": f32[64])
+    %cl = clamp(%sh) {limit = 8}
     %tp = temper(%cl, rows.position) {by = 0.1, period = 8192, offset = 1}
     %ga = slice(%tp) {begin = 0, size = 2}
     %mh = mul_heads(%ty, %ga)

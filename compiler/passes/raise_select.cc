@@ -21,6 +21,7 @@ bool is_row_wise(OpKind kind) {
     case OpKind::slice:
     case OpKind::scale:
     case OpKind::weigh:
+    case OpKind::shift:
     case OpKind::clamp:
     case OpKind::add:
     case OpKind::mul:

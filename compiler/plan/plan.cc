@@ -37,6 +37,7 @@ Split split_of(OpKind kind) {
     case OpKind::embed:
     case OpKind::embed_position:
     case OpKind::weigh:
+    case OpKind::shift:
     case OpKind::clamp:
     case OpKind::temper:
     case OpKind::mul_heads:

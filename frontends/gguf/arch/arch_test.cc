@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <numbers>
 #include <sstream>
 #include <string>
 
@@ -147,6 +148,63 @@ TEST(Llama, RopeScaling) {
   EXPECT_EQ(scale_of(nullptr, 4), 0.25);  // linear is the default
   EXPECT_EQ(scale_of("linear", 0), 1);    // 0 is how writers say that there is none
   EXPECT_EQ(scale_of("none", 4), 1);
+}
+
+// 32 turns within 512 positions: pair 0 of 8 keeps its frequency, pairs from 6 on are stretched by 4.
+TEST(Llama, Yarn) {
+  GgufWriter w = tiny_model({.architecture = "llama"});
+  w.str("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4);
+  w.u32("llama.rope.scaling.original_context_length", 512);
+  const LoadedModel m = load(w);
+  const ir::Op& rope = *ops_of(m.graph, OpKind::rope)[0];
+  EXPECT_EQ(rope.f32(AttrName::rope_scale), 0.25);
+  const double log_base = 2 * std::log(10000.0), turns = 2 * std::numbers::pi;
+  EXPECT_EQ(rope.f32(AttrName::rope_low), std::floor(16 * std::log(512 / (32 * turns)) / log_base));
+  EXPECT_EQ(rope.f32(AttrName::rope_high), std::ceil(16 * std::log(512 / turns) / log_base));
+  EXPECT_FLOAT_EQ(float(rope.f32(AttrName::rope_magnitude)), float(1 + 0.1 * std::log(4.0)));
+  w.f32("llama.rope.scaling.yarn_log_multiplier", 1);  // the growth is taken back elsewhere
+  EXPECT_FALSE(ops_of(load(w).graph, OpKind::rope)[0]->has(AttrName::rope_magnitude));
+}
+
+// Factors of RoPE for short contexts hold up to the original context.
+TEST(Llama, FactorsOfShortContexts) {
+  GgufWriter w = tiny_model({.architecture = "llama"});
+  w.str("llama.rope.scaling.type", "longrope").f32("llama.rope.scaling.attn_factor", 1.25f);
+  w.u32("llama.rope.scaling.original_context_length", 64);
+  w.tensor_f32("rope_factors_short.weight", {8}, {1, 1, 1, 1, 2, 2, 2, 2});
+  w.tensor_f32("rope_factors_long.weight", {8}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const LoadedModel m = load(w);
+  const ir::Op& rope = *ops_of(m.graph, OpKind::rope)[0];
+  EXPECT_EQ(m.graph.weight(rope.one("factors")->weight).name, "rope_factors_short.weight");
+  EXPECT_EQ(rope.i64(AttrName::rope_limit), 64);
+  EXPECT_EQ(rope.f32(AttrName::rope_magnitude), 1.25);
+  EXPECT_EQ(m.warnings,
+            std::vector<std::string>{"RoPE's factors for long contexts are not used yet: the context "
+                                     "ends at 64 tokens, the model was made for 256"});
+}
+
+TEST(Mistral3, QueriesGrowPastTheOriginalContext) {
+  GgufWriter w = tiny_model({.architecture = "mistral3"});
+  EXPECT_TRUE(ops_of(load(w).graph, OpKind::temper).empty());
+  w.f32("mistral3.attention.temperature_scale", 0.1f);
+  w.u32("mistral3.rope.scaling.original_context_length", 16384);
+  const LoadedModel m = load(w);
+  const ir::Op& temper = *ops_of(m.graph, OpKind::temper)[0];
+  EXPECT_EQ(temper.f32(AttrName::by), 0.1f);
+  EXPECT_EQ(temper.i64(AttrName::period), 16384);
+}
+
+// Layers without attention, with its output matrix alone, and without a feed-forward network.
+TEST(Deci, LayersThatLackSomething) {
+  GgufWriter w = tiny_model({.architecture = "deci", .n_layer = 4});
+  w.array<uint32_t>("deci.attention.head_count", GgufWriter::kU32, {2, 0, 2, 0});
+  w.array<uint32_t>("deci.attention.head_count_kv", GgufWriter::kU32, {1, 0, 0, 0});
+  w.array<uint32_t>("deci.feed_forward_length", GgufWriter::kU32, {48, 48, 0, 0});
+  const LoadedModel m = load(w);
+  EXPECT_EQ(m.graph.states.size(), 1u);
+  EXPECT_EQ(ops_of(m.graph, OpKind::attention).size(), 1u);
+  EXPECT_EQ(ops_of(m.graph, OpKind::act).size(), 2u);  // gates of layers 0 and 1
+  EXPECT_EQ(m.graph.layer_input[4], m.graph.layer_input[3]);
 }
 
 TEST(Llama, HeadsAndHiddenUnitsOfEachLayer) {

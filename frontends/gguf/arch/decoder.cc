@@ -23,12 +23,13 @@ std::int64_t layer_count(const Keys& keys) {
   return n_layer;
 }
 
-std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_layer, std::int64_t n_embd) {
-  const std::vector<std::int64_t> n_head = keys.sizes("attention.head_count", n_layer);
-  const std::vector<std::int64_t> n_head_kv = keys.sizes("attention.head_count_kv", n_layer, n_head);
+std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_layer, std::int64_t n_embd,
+                                           std::int64_t least) {
+  const std::vector<std::int64_t> n_head = keys.sizes("attention.head_count", n_layer, least);
+  const std::vector<std::int64_t> n_head_kv = keys.sizes("attention.head_count_kv", n_layer, n_head, least);
   const auto head_dim = [&](std::string_view suffix) {
     if (const auto dim = keys.find_size(suffix)) return *dim;
-    if (n_embd % n_head[0] != 0) {
+    if (n_head[0] == 0 || n_embd % n_head[0] != 0) {
       keys.fail("attention.head_count", cat("expected a divisor of embedding_length ", n_embd, ", since ",
                                             quote(keys.full(suffix)), " is missing; found ", n_head[0]));
     }
@@ -44,7 +45,7 @@ std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_laye
   }
   std::vector<blocks::HeadShape> heads;
   for (std::int64_t i = 0; i < n_layer; ++i) {
-    if (n_head[i] % n_head_kv[i] != 0) {
+    if (n_head_kv[i] > 0 && n_head[i] % n_head_kv[i] != 0) {
       keys.fail("attention.head_count_kv", cat("expected a divisor of head_count ", n_head[i], ", found ",
                                                n_head_kv[i], keys.of_layer("attention.head_count_kv", i)));
     }
@@ -113,15 +114,16 @@ SamplingDefaults sampling_defaults(const File& file) {
 
 }  // namespace
 
-DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key, bool zero_eps) {
+DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key, const MayBeZero& zero) {
+  const std::int64_t least = zero.layers ? 0 : 1;
   DecoderSizes s;
   s.n_layer = layer_count(keys);
   s.n_embd = keys.size("embedding_length");
   s.n_ctx_train = keys.size("context_length", kMaxPositions);
   s.n_vocab = vocab_size(keys);
-  s.heads = head_shapes(keys, s.n_layer, s.n_embd);
-  s.n_ff = keys.sizes("feed_forward_length", s.n_layer);
-  s.eps = zero_eps ? keys.factor(eps_key) : keys.positive(eps_key);
+  s.heads = head_shapes(keys, s.n_layer, s.n_embd, least);
+  s.n_ff = keys.sizes("feed_forward_length", s.n_layer, least);
+  s.eps = zero.eps ? keys.factor(eps_key) : keys.positive(eps_key);
   return s;
 }
 

@@ -25,8 +25,13 @@ struct DecoderSizes {
 inline constexpr const char* kRmsEps = "attention.layer_norm_rms_epsilon";
 inline constexpr const char* kLayerNormEps = "attention.layer_norm_epsilon";
 
-// A norm's epsilon must be above 0, unless `zero_eps`.
-DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key = kRmsEps, bool zero_eps = false);
+// What files of an architecture may have as 0.
+struct MayBeZero {
+  bool eps = false;     // of norms
+  bool layers = false;  // heads, key heads and hidden units of a layer: it lacks what they are of
+};
+
+DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key = kRmsEps, const MayBeZero& zero = {});
 
 // Keys that an architecture follows, or that its writers put without a meaning.
 struct Follows {

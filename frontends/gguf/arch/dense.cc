@@ -56,7 +56,8 @@ void read_logit_scale(const Keys& keys, const Form& f, Shared& k, std::vector<st
 Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warnings) {
   refuse_unknown_forms(
       keys, {.alibi = f.alibi_key || f.alibi > 0, .clamp = f.clamp_key, .experts = f.unused_experts});
-  Shared k{.s = decoder_sizes(keys, f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps, f.zero_eps)};
+  const char* eps = f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps;
+  Shared k{.s = decoder_sizes(keys, eps, {.eps = f.zero_eps, .layers = f.pruned})};
   for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
   if (f.slides) {
@@ -151,6 +152,10 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
   const std::string prefix = layer_prefix(layer);
   const auto dim = static_cast<double>(k.s.heads[layer].k_dim);
   blocks::Attention a{.shape = k.s.heads[layer]};
+  if (a.shape.n_head_kv == 0) {
+    a.out = tensors.linear(prefix + "attn_output", k.s.n_embd, k.s.n_embd);
+    return a;
+  }
   a.qkv = tensors.qkv(prefix, a.shape, k.s.n_embd);
   a.clamp = k.clamp;
   head_norms(tensors, f, prefix, k.s.eps, a);
@@ -209,12 +214,16 @@ LoadedModel load_dense(const File& file, const Form& f) {
   std::vector<blocks::Layer> layers;
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
     blocks::Layer l{.prefix = layer_prefix(i), .parallel = f.parallel};
-    l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
-    l.attn = attention_of(tensors, f, k, i);
-    l.post_attn_norm = norm_of(tensors, f, l.prefix, f.post_attn_norm, s);
-    l.ffn_norm = norm_of(tensors, f, l.prefix, f.ffn_norm, s);
-    l.ffn = ffn_of(tensors, f, l.prefix, s.n_ff[i], s.n_embd);
-    l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
+    if (s.heads[i].n_head > 0) {
+      l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
+      l.attn = attention_of(tensors, f, k, i);
+      l.post_attn_norm = norm_of(tensors, f, l.prefix, f.post_attn_norm, s);
+    }
+    if (s.n_ff[i] > 0) {
+      l.ffn_norm = norm_of(tensors, f, l.prefix, f.ffn_norm, s);
+      l.ffn = ffn_of(tensors, f, l.prefix, s.n_ff[i], s.n_embd);
+      l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
+    }
     if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
     layers.push_back(std::move(l));
   }

@@ -85,7 +85,8 @@ struct Form {
   double logit_scale = 0;    // where the file doesn't say; 0: it must
 
   enum class Head { Own, OwnIfThere, Tied } head = Head::OwnIfThere;
-  bool head_bias = true;        // output.bias counts, where the file has it
+  bool head_bias = true;  // output.bias counts, where the file has it
+  bool pruned = false;    // layers may lack attention (no heads), its products (no key heads) or the network
   bool unused_experts = false;  // files have expert_count without experts
 };
 

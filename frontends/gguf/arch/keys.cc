@@ -20,20 +20,22 @@ std::string Keys::of_layer(std::string_view suffix, std::int64_t layer) const {
   return value != nullptr && value->is_array() ? cat(" for layer ", layer) : "";
 }
 
-std::vector<std::int64_t> Keys::sizes(std::string_view suffix, std::int64_t n_layer) const {
+std::vector<std::int64_t> Keys::sizes(std::string_view suffix, std::int64_t n_layer,
+                                      std::int64_t least) const {
   const std::vector<std::uint32_t> values =
       file_.per_layer_u32(full(suffix), static_cast<std::uint32_t>(n_layer));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] < 1 || values[i] > kMaxSize) {
-      fail(suffix, cat("expected 1 to ", kMaxSize, ", found ", values[i], of_layer(suffix, std::int64_t(i))));
+    if (values[i] < least || values[i] > kMaxSize) {
+      fail(suffix, cat("expected ", least, " to ", kMaxSize, ", found ", values[i],
+                       of_layer(suffix, std::int64_t(i))));
     }
   }
   return {values.begin(), values.end()};
 }
 
 std::vector<std::int64_t> Keys::sizes(std::string_view suffix, std::int64_t n_layer,
-                                      const std::vector<std::int64_t>& fallback) const {
-  return has(suffix) ? sizes(suffix, n_layer) : fallback;
+                                      const std::vector<std::int64_t>& fallback, std::int64_t least) const {
+  return has(suffix) ? sizes(suffix, n_layer, least) : fallback;
 }
 
 double Keys::positive(std::string_view suffix) const {

@@ -33,9 +33,10 @@ class Keys {
   // " for layer 3" where the key has a value for each layer, else nothing.
   std::string of_layer(std::string_view suffix, std::int64_t layer) const;
   // One size for each layer, from a scalar or an array. Without a fallback the key is required.
-  std::vector<std::int64_t> sizes(std::string_view suffix, std::int64_t n_layer) const;
   std::vector<std::int64_t> sizes(std::string_view suffix, std::int64_t n_layer,
-                                  const std::vector<std::int64_t>& fallback) const;
+                                  std::int64_t least = 1) const;
+  std::vector<std::int64_t> sizes(std::string_view suffix, std::int64_t n_layer,
+                                  const std::vector<std::int64_t>& fallback, std::int64_t least = 1) const;
 
   double positive(std::string_view suffix) const;  // required, > 0
   double positive(std::string_view suffix, double fallback) const;
