@@ -5,12 +5,13 @@
 //   glu(matmul(x, gate), matmul(x, up))         ->  matmul_glu(x), where the matrices were not joined
 //
 // In matmul_glu a panel of gate and the same panel of up are computed together, so the product that goes to memory is
-// half as wide and has the activation function in it. Matrices with biases keep to matmul + glu.
+// half as wide and has the activation function in it. Matrices with biases, or of no whole panels, keep to matmul + glu.
 #include <algorithm>
 #include <optional>
 
 #include "compiler/passes/edit.h"
 #include "compiler/passes/pass.h"
+#include "compiler/quant/layouts.h"
 
 namespace gc::passes {
 
@@ -74,7 +75,7 @@ Graph fuse_glu(Graph g) {
     const Op& glu = e.op(i);
     if (glu.kind != OpKind::glu) continue;
     auto gate = side_of(e, glu.inputs[0]), up = side_of(e, glu.inputs[1]);
-    if (!gate || !up || !only_readers(e, *gate, *up)) continue;
+    if (!gate || !up || !only_readers(e, *gate, *up) || gate->size % kPanelRows != 0) continue;
     Op fused{OpKind::matmul_glu, e.op(gate->matmul).inputs};
     fused.weights = segments_of(from, e.op(gate->matmul), "rows", gate->begin, gate->size,
                                 slot_index(OpKind::matmul_glu, "gate"));
