@@ -72,6 +72,8 @@ const char* tokenizer_kind(frozen::Kind kind) {
       return "unigram";
     case frozen::Kind::kRwkv:
       return "RWKV";
+    case frozen::Kind::kPlamo2:
+      return "PLaMo 2";
   }
   return "?";
 }
