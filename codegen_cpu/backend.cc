@@ -152,7 +152,17 @@ int64_t CpuBackend::panel_bytes(Format format, int64_t columns) const {
   return gc::panel_bytes(format, columns);
 }
 
+namespace {
+// The head's logits go through scratch when its sink chooses. Products over the rows asked for: the head, and in the last
+// layer others, for which it is too much.
+bool may_be_head(const Graph& graph, const Op& op) {
+  const auto& dims = graph.value(op.results[0]).type.dims;
+  return op.kind == OpKind::matmul && !dims.empty() && dims[0].kind == ir::Dim::Kind::Outputs;
+}
+}  // namespace
+
 int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
+  if (may_be_head(graph, op)) return 64 * kHeadPanelsFewRows * GC_REDUNDANT_ROWS;
   if (op.kind == OpKind::matmul_glu) return 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS;
   if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
   int64_t bytes = 0;
@@ -161,7 +171,8 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   return bytes;
 }
 
-int64_t CpuBackend::worker_row_scratch(const Graph&, const Op& op) const {
+int64_t CpuBackend::worker_row_scratch(const Graph& graph, const Op& op) const {
+  if (may_be_head(graph, op)) return 64 * kHeadPanelsManyRows;
   return op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsManyRows : 0;
 }
 

@@ -33,6 +33,11 @@ RopeKernelSpec rope_kernel_spec(const ir::Graph& graph, const ir::Op& op);
 inline constexpr int64_t kGluColumnsFewRows = 512;
 inline constexpr int64_t kGluColumnsManyRows = 64;
 
+// Panels of the head that a worker computes before it gives them away, when the sink chooses: 4 KB of logits, and for
+// many rows half a KB each.
+inline constexpr int64_t kHeadPanelsFewRows = 64;
+inline constexpr int64_t kHeadPanelsManyRows = 8;
+
 // Ranges of positions (kernels/attention) from which on few rows' attention is split among workers: below, the second
 // meeting costs more than half of the work saves.
 inline constexpr int64_t kSplitRanges = 4;

@@ -99,7 +99,7 @@ class ProgramEmitter {
     b.SetInsertPoint(go_on);
   }
 
-  // What the seam has room for and this code doesn't do: layer ranges, sinks but logits.
+  // What the seam has room for and this code doesn't do: layer ranges, embeddings as a sink.
   void refuse_unsupported(Value* step) {
     auto& b = e_.b();
     auto differs = [&](size_t at, int64_t from) {
@@ -109,7 +109,8 @@ class ProgramEmitter {
                          differs(offsetof(gc_step, layer_last), plan_.n_layer())),
               GC_ERR_UNSUPPORTED);
     Value* sink = e_.member_ptr(step, offsetof(gc_step, sink));
-    return_if(b.CreateICmpNE(e_.member_i32(sink, offsetof(gc_sink, kind)), e_.i32(GC_SINK_LOGITS)),
+    static_assert(GC_SINK_LOGITS == 0 && GC_SINK_ARGMAX == 1 && GC_SINK_TOPK == 2);
+    return_if(b.CreateICmpUGT(e_.member_i32(sink, offsetof(gc_sink, kind)), e_.i32(GC_SINK_TOPK)),
               GC_ERR_UNSUPPORTED);
   }
 

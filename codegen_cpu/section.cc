@@ -10,6 +10,7 @@
 #include "codegen_cpu/kernels/elementwise/elementwise.h"
 #include "codegen_cpu/kernels/embed/embed.h"
 #include "codegen_cpu/kernels/glu/glu.h"
+#include "codegen_cpu/kernels/head/head.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/rope/rope.h"
@@ -367,6 +368,74 @@ class SectionEmitter {
   }
 
   void emit_matmul(const Step& step, const Op& op) {
+    if (plan_.buffers[op.results[0].index].place != Buffer::Place::Sink) return emit_stored_matmul(step, op);
+    e_.if_else(
+        stores_logits(),
+        [&] {
+          emit_stored_matmul(step, op);
+          return Emitter::Values{};
+        },
+        [&] {
+          emit_choosing_matmul(step, op);
+          return Emitter::Values{};
+        });
+  }
+
+  Value* sink() { return e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, sink)); }
+  Value* stores_logits() {
+    return b_.CreateICmpEQ(e_.member_i32(sink(), offsetof(gc_sink, kind)), e_.i32(GC_SINK_LOGITS));
+  }
+
+  // The head when its sink chooses: panels in chunks into scratch, as many as stay in the first-level cache, each chunk
+  // handed over while it is there.
+  void emit_choosing_matmul(const Step& step, const Op& op) {
+    int64_t total = 0, column = 0;
+    const auto biases = op.slot("bias");
+    const auto segments = segments_of(op.slot("rows"), &total);
+    const Rows x = rows_of(op.inputs[0]);
+    Value* n = row_count(step);
+    Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
+    Value* chunk = b_.CreateSelect(few, e_.i64(kHeadPanelsFewRows), e_.i64(kHeadPanelsManyRows));
+    Value* stride = b_.CreateShl(chunk, 6);
+    Value* scratch = frame_.ptr(Slot::scratch);
+    Value* choice = e_.member_ptr(sink(), offsetof(gc_sink, choice));
+    llvm::Function* cap = cap_of_logits(op);
+    llvm::Function* give = give_logits(e_);
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const Segment& s = segments[i];
+      auto [lo, hi] = share(s, total);
+      Value* w = weight(s.use);
+      Value* bias_w = i < biases.size() && biases[i].weight.valid() ? weight(biases[i]) : nullptr;
+      loop_chunks(lo, hi, chunk, [&](Value* at, Value* count) {
+        b_.CreateCall(
+            matmul(e_, {s.format, s.cols, matmul_input(s.format)}),
+            {e_.at(w, b_.CreateMul(at, e_.i64(s.panel))), x.base, x.stride, scratch, stride, count, n});
+        if (bias_w) add_bias_panels(scratch, stride, e_.at(bias_w, b_.CreateShl(at, 6)), count, n);
+        if (cap) cap_panels(cap, scratch, stride, count, n);
+        Value* first = b_.CreateAdd(b_.CreateShl(at, 4), e_.i64(column));
+        b_.CreateCall(give, {choice, frame_.i64(Slot::worker), first, count, scratch, stride, n});
+      });
+      column += s.rows;
+    }
+  }
+
+  // What is done to logits in place behind the product, or null.
+  llvm::Function* cap_of_logits(const Op& product) {
+    for (const Step& step : plan_.steps) {
+      const Op& op = plan_.graph.ops[step.op];
+      if (step.split == Split::Columns && op.inputs[0] == product.results[0])
+        return softcap(e_, f(op, AttrName::cap), 16);
+    }
+    return nullptr;
+  }
+  void cap_panels(llvm::Function* cap, Value* y, Value* stride, Value* panels, Value* rows) {
+    e_.for_range(e_.i64(0), panels, 1, [&](Value* p) {
+      Value* at = e_.at(y, b_.CreateShl(p, 6));
+      b_.CreateCall(cap, {at, stride, at, stride, rows});
+    });
+  }
+
+  void emit_stored_matmul(const Step& step, const Op& op) {
     int64_t total = 0, column = 0;
     const auto biases = op.slot("bias");
     const auto segments = segments_of(op.slot("rows"), &total);
@@ -396,6 +465,10 @@ class SectionEmitter {
   }
 
   void emit_softcap_columns(const Step& step, const Op& op) {
+    if (plan_.buffers[op.results[0].index].place != Buffer::Place::Sink) return emit_stored_softcap(step, op);
+    e_.if_then(stores_logits(), [&] { emit_stored_softcap(step, op); });  // else the product has done it
+  }
+  void emit_stored_softcap(const Step& step, const Op& op) {
     const Op& product = plan_.graph.ops[plan_.graph.value(op.inputs[0]).def];
     int64_t total = 0, column = 0;
     const Rows y = rows_of(op.results[0]);

@@ -9,7 +9,7 @@
  * GC_ABI_VERSION, and the runtime refuses a program of another version.
  *
  * Not built yet, though the seam has room for it (an entry answers GC_ERR_UNSUPPORTED): layer ranges other than all
- * layers, sinks other than logits, embedding rows, `encode`, state kinds other than KV, expert row lists.
+ * layers, embeddings as a sink or as rows, `encode`, state kinds other than KV, expert row lists.
  */
 #ifndef GC_RUNTIME_ABI_PROGRAM_H_
 #define GC_RUNTIME_ABI_PROGRAM_H_
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 1u
+#define GC_ABI_VERSION 2u
 
 typedef enum gc_status {
   GC_OK = 0,
@@ -156,14 +156,31 @@ typedef struct gc_logit_rules {
   const uint64_t* mask;
 } gc_logit_rules;
 
+/* How a head chooses without storing logits. Workers hand over pieces of them while they lie in the first-level cache:
+ * tokens [first, first + n) of an output, each token once, whole panels of 16 (past n_vocab lies padding). The runtime
+ * applies the rules, keeps each worker's best and merges them after the step.
+ *
+ * A head that can bound logits before it knows them (codegen_cpu/kernels/head) looks twice: first every piece goes to
+ * `bound` as what its logits are at least, and `most` of each panel, which `bound` may raise or lower by the rules;
+ * workers meet; then only panels whose `most` reaches limit() are computed and taken. With `bound` null it may not. */
+typedef struct gc_choice {
+  void (*take)(void* context, uint32_t worker, uint32_t output, uint32_t first, uint32_t n, float* logits);
+  void (*bound)(void* context, uint32_t worker, uint32_t output, uint32_t first, uint32_t n, float* least,
+                float* most);
+  float (*limit)(void* context, uint32_t output); /* after the meeting: k logits are at least this */
+  void* context;
+} gc_choice;
+
 typedef struct gc_sink {
   uint32_t kind;   /* GC_SINK_* */
   uint32_t k;      /* of TOPK */
   float* logits;   /* LOGITS: f32[n_outputs, stride]; EMBEDDING: f32[n_outputs, n_embd]; 64-byte aligned */
   uint64_t stride; /* floats, a multiple of 16, at least n_vocab rounded up to 16: whole panels are written */
-  int32_t* ids;    /* ARGMAX: [n_outputs]; TOPK: [n_outputs, k] */
-  float* values;   /* beside ids */
+  int32_t* ids; /* ARGMAX: [n_outputs]; TOPK: [n_outputs, k], best first, ties by id; -1: there are no more */
+  float* values;               /* beside ids */
   const gc_logit_rules* rules; /* [n_outputs] or NULL */
+  const gc_choice*
+      choice; /* of ARGMAX and TOPK: the session's; ids, values and rules are between it and its caller */
 } gc_sink;
 
 /* ---- The step ---- */
@@ -237,6 +254,8 @@ typedef struct gc_program {
   uint64_t weights_bytes;
   uint32_t max_position; /* positions that the RoPE tables reach */
   uint32_t n_values;     /* debug values that `see` may be given */
+  uint32_t sinks;        /* bit 1 << GC_SINK_*: what the entries can do */
+  uint32_t reserved;
   const gc_value* values;
   gc_entry entries[GC_ENTRY_KINDS][GC_KV_TYPES]; /* NULL: not in this program */
 } gc_program;

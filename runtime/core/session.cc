@@ -34,6 +34,8 @@ SessionOptions with_defaults(const Model& model, SessionOptions options) {
   if (options.n_ubatch > options.n_ctx) options.n_ubatch = options.n_ctx;
   if (options.n_outputs > options.n_ubatch) options.n_outputs = options.n_ubatch;
   if (options.n_outputs == 0) options.n_outputs = 1;
+  if ((model.program->sinks >> GC_SINK_TOPK & 1) == 0) options.most_k = 0;
+  if (options.most_k > model.program->n_vocab) options.most_k = model.program->n_vocab;
   return options;
 }
 
@@ -41,7 +43,8 @@ SessionMemory session_memory(const Model& model, const SessionOptions& given) {
   const SessionOptions o = with_defaults(model, given);
   SessionMemory m;
   m.kv = kv_pool_bytes(*model.program, {o.n_seqs, o.n_ctx, o.n_ubatch, o.kv_type});
-  m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o.n_ctx));
+  m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o.n_ctx)) +
+            Choice::bytes(o.workers, o.n_outputs, o.most_k);
   return m;
 }
 
@@ -76,7 +79,11 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   const KvOptions kv{options_.n_seqs, options_.n_ctx, options_.n_ubatch, options_.kv_type};
   if (const Status s = kv_.init(*model.program, kv, allocator); s != kOk)
     return s == kErrMemory ? out_of_memory() : s;
-  arena_bytes_ = need.arena;
+  const uint64_t lists = Choice::bytes(options_.workers, options_.n_outputs, options_.most_k);
+  if (choice_.init(model.program->n_vocab, options_.workers, options_.n_outputs, options_.most_k,
+                   allocator) != kOk)
+    return out_of_memory();
+  arena_bytes_ = need.arena - lists;
   arena_ = static_cast<uint8_t*>(allocator.get(arena_bytes_, 64));
   if (arena_ == nullptr) return out_of_memory();
   const Status s = pool_.start(options_.workers, allocator);
@@ -115,6 +122,8 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
   step.flags = GC_STEP_ONE_ROW_EACH;
   for (uint32_t s = 0; s < options_.n_seqs; ++s) old_length_[s] = kv_.length(s);
   Status status = fill_rows(tokens, &step);
+  const bool chooses = step.n_outputs != 0 && sink->kind != GC_SINK_LOGITS;
+  if (status == kOk && chooses) status = begin_choice(sink, step.n_outputs);
   if (status == kOk && __atomic_load_n(&abort_, __ATOMIC_RELAXED)) status = kErrAborted;
   if (status == kOk) {
     step.rows = rows_.data();
@@ -146,6 +155,7 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
     } else {
       pool_.run(run_worker, &run);
       status = run.status;
+      if (status == kOk && chooses) status = choice_.finish(*sink, step.n_outputs);
     }
   }
   if (status != kOk)
@@ -155,27 +165,48 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
   return status;
 }
 
-Status Session::prompt(uint32_t seq, Span<const int32_t> tokens, float* logits) {
+Status Session::begin_choice(gc_sink* sink, uint32_t n_outputs) {
+  if (sink->kind >= 32 || (model_.program->sinks >> sink->kind & 1) == 0) return kErrUnsupported;
+  if (sink->kind != GC_SINK_ARGMAX && sink->kind != GC_SINK_TOPK) return kErrUnsupported;
+  sink->choice = choice_.hooks();
+  return choice_.begin(*sink, n_outputs);
+}
+
+gc_sink Session::logits_sink(float* logits) const {
   gc_sink sink = {};
   sink.kind = GC_SINK_LOGITS;
   sink.logits = logits;
   sink.stride = logits_stride();
+  return sink;
+}
+
+Status Session::prompt(uint32_t seq, Span<const int32_t> tokens, float* logits) {
+  gc_sink sink = logits_sink(logits);
+  return prompt_into(seq, tokens, logits != nullptr ? &sink : nullptr);
+}
+
+Status Session::prompt_into(uint32_t seq, Span<const int32_t> tokens, gc_sink* sink) {
+  gc_sink none = logits_sink(nullptr);
   for (size_t at = 0; at < tokens.size();) {
     uint32_t n = 0;
     for (; at < tokens.size() && n < options_.n_ubatch; ++at)
-      chunk_[n++] = {tokens[at], seq, GC_ROLE_PROMPT, logits != nullptr && at + 1 == tokens.size()};
-    if (const Status s = step(chunk_.span().sub(0, n), &sink); s != kOk) return s;
+      chunk_[n++] = {tokens[at], seq, GC_ROLE_PROMPT, sink != nullptr && at + 1 == tokens.size()};
+    // Chunks but the last have no outputs, whatever the sink.
+    const Status s = step(chunk_.span().sub(0, n), sink != nullptr && at == tokens.size() ? sink : &none);
+    if (s != kOk) return s;
   }
   return kOk;
 }
 
 Status Session::decode(uint32_t seq, int32_t token, float* logits) {
-  gc_sink sink = {};
-  sink.kind = GC_SINK_LOGITS;
-  sink.logits = logits;
-  sink.stride = logits_stride();
-  const Token t{token, seq, GC_ROLE_GENERATED, logits != nullptr};
-  return step(Span<const Token>(&t, 1), &sink);
+  gc_sink sink = logits_sink(logits);
+  return decode_into(seq, token, logits != nullptr ? &sink : nullptr);
+}
+
+Status Session::decode_into(uint32_t seq, int32_t token, gc_sink* sink) {
+  gc_sink none = logits_sink(nullptr);
+  const Token t{token, seq, GC_ROLE_GENERATED, sink != nullptr};
+  return step(Span<const Token>(&t, 1), sink != nullptr ? sink : &none);
 }
 
 }  // namespace gcrt

@@ -9,6 +9,7 @@
 
 #include "runtime/abi/image.h"
 #include "runtime/abi/program.h"
+#include "runtime/core/choice.h"
 #include "runtime/core/kv_cache.h"
 #include "runtime/core/threads.h"
 
@@ -34,6 +35,7 @@ struct SessionOptions {
   uint32_t n_outputs = 1;   // most outputs of a step
   uint32_t kv_type = GC_KV_F16;
   uint32_t workers = 0;  // 0: usable_cpus()
+  uint32_t most_k = 0;   // of a sink ARGMAX (1) or TOPK: what it may ask for; 0: neither
 };
 
 // What a session takes, before it is made.
@@ -60,8 +62,14 @@ class Session {
   Status step(Span<const Token> tokens, gc_sink* sink);
   // A prompt of any length in chunks. Logits of the last token into `logits` (f32[logits_stride()]), or nowhere if null.
   Status prompt(uint32_t seq, Span<const int32_t> tokens, float* logits);
+  // The same into a sink, which may be null.
+  Status prompt_into(uint32_t seq, Span<const int32_t> tokens, gc_sink* sink);
   // One generated token.
   Status decode(uint32_t seq, int32_t token, float* logits);
+  Status decode_into(uint32_t seq, int32_t token, gc_sink* sink);
+
+  // The k greatest logits that a sink TOPK may ask for (ARGMAX: 1); 0 when this program gives logits only.
+  uint32_t most_k() const { return choice_.most_k(); }
 
   // Floats from one output's logits to the next: n_vocab to whole panels.
   uint32_t logits_stride() const { return logits_stride_of(*model_.program); }
@@ -86,6 +94,8 @@ class Session {
 
  private:
   Status fill_rows(Span<const Token> tokens, gc_step* step);
+  Status begin_choice(gc_sink* sink, uint32_t n_outputs);
+  gc_sink logits_sink(float* logits) const;
 
   Model model_;
   SessionOptions options_;
@@ -98,10 +108,12 @@ class Session {
   Vec<Token> chunk_;  // of a prompt
   Vec<uint32_t> outputs_;
   Vec<uint32_t> old_length_;
+  Choice choice_;
   uint32_t abort_ = 0;
 };
 
-// Fills zeros of the options: the model's context, all usable CPUs; rows no more than the context.
+// Fills zeros of the options: the model's context, all usable CPUs; rows no more than the context. most_k becomes 0 where
+// the program can't choose.
 SessionOptions with_defaults(const Model& model, SessionOptions options);
 
 }  // namespace gcrt

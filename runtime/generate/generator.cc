@@ -23,7 +23,7 @@ Generator::~Generator() {
 
 Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenizer,
                        const GenerateOptions& options, Span<char> message) {
-  GCRT_ASSERT(logits_ == nullptr);
+  GCRT_ASSERT(session_ == nullptr);
   session_ = session;
   seq_ = seq;
   tokenizer_ = tokenizer != nullptr && tokenizer->available() ? tokenizer : nullptr;
@@ -33,10 +33,7 @@ Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenize
     format_to(message, "not enough memory for the sampler");
     return kErrMemory;
   };
-  logits_bytes_ = session->logits_stride() * sizeof(float);
-  logits_ = static_cast<float*>(allocator_.get(logits_bytes_, 64));
-  if (logits_ == nullptr || !bytes_.reserve(kTextBytes) || !safe_.reserve(kTextBytes) ||
-      !text_.reserve(kTextBytes))
+  if (!bytes_.reserve(kTextBytes) || !safe_.reserve(kTextBytes) || !text_.reserve(kTextBytes))
     return out_of_memory();
   Vec<LogitBias> bias(allocator_);
   if (!bias.append(options.bias)) return out_of_memory();
@@ -47,10 +44,56 @@ Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenize
   Status s = sampler_.init(n_vocab, options.chain, bias, options.seed, message);
   if (s == kErrMemory) return out_of_memory();
   if (s != kOk) return s;
+  if (init_head(bias) != kOk) return out_of_memory();
   s = stop_.init(options.stops);
   if (s == kErrMemory) return out_of_memory();
   if (s != kOk) format_to(message, "a stop string is empty");
   return s;
+}
+
+// A place for what a step gives: the head's list where it can choose, else all logits.
+Status Generator::init_head(Span<const LogitBias> bias) {
+  const HeadChoice choice = sampler_.head_choice();
+  const bool chooses = choice.k != 0 && choice.k <= session_->most_k() &&
+                       choice.penalties.last_n <= static_cast<int64_t>(Choice::kMostRecent);
+  if (!chooses) {
+    sink_.kind = GC_SINK_LOGITS;
+    sink_.stride = session_->logits_stride();
+    logits_bytes_ = sink_.stride * sizeof(float);
+    sink_.logits = logits_ = static_cast<float*>(allocator_.get(logits_bytes_, 64));
+    return logits_ != nullptr ? kOk : kErrMemory;
+  }
+  if (!ids_.resize(choice.k) || !values_.resize(choice.k)) return kErrMemory;
+  for (const LogitBias& b : bias)
+    if (!bias_.push({b.id, b.value})) return kErrMemory;
+  sink_.kind = choice.k == 1 ? GC_SINK_ARGMAX : GC_SINK_TOPK;
+  sink_.k = choice.k;
+  sink_.ids = ids_.data();
+  sink_.values = values_.data();
+  return kOk;
+}
+
+// The sink of the next step, with rules as the sampler now has them.
+gc_sink* Generator::next_sink() {
+  if (logits_ != nullptr) return &sink_;
+  const HeadChoice choice = sampler_.head_choice();
+  rules_.bias = bias_.data();
+  rules_.n_bias = static_cast<uint32_t>(bias_.size());
+  rules_.recent = choice.recent.data();
+  rules_.n_recent = static_cast<uint32_t>(choice.recent.size());
+  rules_.repeat_penalty = choice.penalties.repeat;
+  rules_.frequency_penalty = choice.penalties.frequency;
+  rules_.presence_penalty = choice.penalties.presence;
+  sink_.rules = rules_.n_bias != 0 || rules_.n_recent != 0 ? &rules_ : nullptr;
+  return &sink_;
+}
+
+Status Generator::sample(int32_t* token) {
+  if (logits_ != nullptr)
+    return sampler_.sample(Span<const float>(logits_, session_->model().program->n_vocab), token);
+  size_t n = 0;
+  while (n < ids_.size() && ids_[n] >= 0) ++n;
+  return sampler_.sample_list(ids_.span().sub(0, n), values_.span().sub(0, n), true, token);
 }
 
 Status Generator::check_prompt(Span<const int32_t> prompt, Span<char> message) const {
@@ -92,10 +135,11 @@ Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, 
   for (int32_t id : prompt)
     if (const Status s = sampler_.accept(id); s != kOk) return s;
   const int64_t begin = now_ns();
-  Status s = session_->prompt(seq_, prompt, max_tokens_ == 0 ? nullptr : logits_);
+  Status s = session_->prompt_into(seq_, prompt, max_tokens_ == 0 ? nullptr : next_sink());
   const int64_t read = now_ns();
   times_.prompt_ns = read - begin;
   times_.prompt_tokens = prompt.size();
+  if (s == kErrNan) format_to(message, "the model's output is not a number");
   if (s != kOk) return s;
   s = loop(on_token, user, end, message);
   times_.generate_ns = now_ns() - read;
@@ -103,10 +147,9 @@ Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, 
 }
 
 Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> message) {
-  const uint32_t n_vocab = session_->model().program->n_vocab;
   while (max_tokens_ < 0 || times_.tokens < static_cast<uint64_t>(max_tokens_)) {
     int32_t token = 0;
-    Status s = sampler_.sample(Span<const float>(logits_, n_vocab), &token);
+    Status s = sample(&token);
     if (s == kErrNan) format_to(message, "the model's output is not a number");
     if (s == kOk) s = sampler_.accept(token);
     if (s != kOk) return s;
@@ -126,7 +169,10 @@ Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> messag
       *end = End::kContext;
       return kOk;
     }
-    if (s = session_->decode(seq_, token, logits_); s != kOk) return s;
+    if (s = session_->decode_into(seq_, token, next_sink()); s != kOk) {
+      if (s == kErrNan) format_to(message, "the model's output is not a number");
+      return s;
+    }
     ++times_.steps;
   }
   *end = End::kLength;

@@ -56,7 +56,7 @@ class Generator {
   using OnToken = bool (*)(void* user, int32_t token, Str text);
 
   explicit Generator(Allocator a = libc_allocator())
-      : allocator_(a), sampler_(a), stop_(a), bytes_(a), safe_(a), text_(a) {}
+      : allocator_(a), sampler_(a), stop_(a), ids_(a), values_(a), bias_(a), bytes_(a), safe_(a), text_(a) {}
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
   ~Generator();
@@ -72,11 +72,17 @@ class Generator {
 
   const GenerateTimes& times() const { return times_; }  // of the last generate()
   uint64_t seed() const { return sampler_.seed(); }
+  // Does the model's head choose the candidates (greedy and top-k chains, in a session with most_k)? The tokens are the
+  // same either way; all logits are then never in memory.
+  bool head_chooses() const { return logits_ == nullptr; }
 
  private:
   Status check_prompt(Span<const int32_t> prompt, Span<char> message) const;
   Status run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message);
   Status loop(OnToken on_token, void* user, End* end, Span<char> message);
+  Status init_head(Span<const LogitBias> bias);
+  gc_sink* next_sink();
+  Status sample(int32_t* token);
   Status text_of(int32_t token);
   Status rest_of_text(OnToken on_token, void* user);
   bool ends(int32_t token) const { return tokenizer_ != nullptr && tokenizer_->is_eog(token); }
@@ -90,8 +96,13 @@ class Generator {
   Sampler sampler_;
   StopMatcher stop_;
   Utf8Stream utf8_;
-  float* logits_ = nullptr;  // f32[logits_stride]
+  float* logits_ = nullptr;  // f32[logits_stride], or null: the head chooses
   uint64_t logits_bytes_ = 0;
+  gc_sink sink_ = {};
+  gc_logit_rules rules_ = {};
+  Vec<int32_t> ids_;  // of the head's list
+  Vec<float> values_;
+  Vec<gc_bias> bias_;
   Vec<char> bytes_, safe_, text_;  // of one token: as it is, without stop strings, in whole characters
   GenerateTimes times_;
 };

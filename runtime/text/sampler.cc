@@ -1,9 +1,9 @@
 #include "runtime/text/sampler.h"
 
-#include <float.h>
 #include <math.h>
 
 #include "runtime/base/format.h"
+#include "runtime/base/penalty.h"
 
 #pragma STDC FP_CONTRACT OFF
 
@@ -70,16 +70,6 @@ Str fault_of(const SamplerStage& s) {
 
 bool does_penalize(const PenaltyParams& p) {
   return p.last_n != 0 && (p.repeat != 1.0f || p.frequency != 0.0f || p.presence != 0.0f);
-}
-
-float clamp_finite(float v) { return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : v; }
-
-float penalized(float logit, const PenaltyParams& p, int32_t count) {
-  if (logit == -INFINITY) return logit;
-  logit = logit <= 0 ? logit * p.repeat : logit / p.repeat;
-  float off = static_cast<float>(count) * p.frequency + p.presence;
-  // Huge penalties end at the smallest float, not at -inf: a penalty is no ban.
-  return clamp_finite(clamp_finite(logit) - clamp_finite(off));
 }
 
 }  // namespace
@@ -211,6 +201,34 @@ Status Sampler::sample_list(Span<const int32_t> ids, Span<const float> logits, b
   return s == kOk ? run(penalized, token) : s;
 }
 
+HeadChoice Sampler::head_choice() const {
+  HeadChoice c;
+  for (const SamplerStage& s : chain_) {
+    switch (s.kind) {
+      case SamplerKind::kPenalties:
+        if (!does_penalize(s.penalties)) continue;
+        if (s.penalties.last_n < 0) return {};  // counts are kept, not tokens
+        c.penalties = s.penalties;
+        continue;
+      case SamplerKind::kTopK:
+        c.k = greedy_ ? 1 : static_cast<uint32_t>(max_of(s.top_k.k, 0));
+        break;
+      case SamplerKind::kTemperature:
+      case SamplerKind::kTopP:
+      case SamplerKind::kMinP:
+        c.k = direct_ ? 1 : 0;
+        break;
+    }
+    break;
+  }
+  // Penalties behind the choice would be applied to what it left.
+  if (greedy_ && !direct_) return {};
+  if (penalizes_ && !does_penalize(c.penalties)) return {};
+  c.bias = bias_.span();
+  c.recent = history_.span();
+  return c;
+}
+
 Status Sampler::run(bool penalized, int32_t* token) {
   if (!penalized) add_bias();
   for (const SamplerStage& stage : chain_) {
@@ -239,13 +257,14 @@ void Sampler::penalize(const PenaltyParams& p) {
   if (candidates_.is_all()) {
     counts_.each([&](int64_t id, int32_t count) {
       size_t i = static_cast<size_t>(id);
-      candidates_.set_logit(i, penalized(candidates_.logit(i), p, count));
+      candidates_.set_logit(i, penalized(candidates_.logit(i), p.repeat, p.frequency, p.presence, count));
     });
     return;
   }
   for (size_t i = 0; i < candidates_.size(); ++i) {
     const int32_t* count = counts_.find(candidates_.id(i));
-    if (count) candidates_.set_logit(i, penalized(candidates_.logit(i), p, *count));
+    if (count)
+      candidates_.set_logit(i, penalized(candidates_.logit(i), p.repeat, p.frequency, p.presence, *count));
   }
 }
 

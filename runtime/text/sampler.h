@@ -93,6 +93,14 @@ Status default_chain(const SamplerOptions& options, Vec<SamplerStage>& out);
 Status named_chain(const SamplerOptions& options, Str names, Vec<SamplerStage>& out, Span<char> message);
 Str sampler_name(SamplerKind kind);
 
+// What a head may do before the chain: the biases, then the penalties over `recent`, then keep the k greatest.
+struct HeadChoice {
+  uint32_t k = 0;  // 0: the chain needs all logits
+  Span<const LogitBias> bias;
+  PenaltyParams penalties = {0, 1, 0, 0};
+  Span<const int32_t> recent;  // in no order
+};
+
 // One sequence's sampler. Not for two threads at once.
 class Sampler {
  public:
@@ -105,7 +113,7 @@ class Sampler {
 
   // Picks a token; does not accept() it. `logits`: f32[n_vocab].
   Status sample(Span<const float> logits, int32_t* token);
-  // From the list of a top-k sink, whose head may already have applied biases and penalties.
+  // From the list of a top-k sink. `penalized`: its head has applied biases and penalties.
   Status sample_list(Span<const int32_t> ids, Span<const float> logits, bool penalized, int32_t* token);
 
   // Tells the penalties of a token of the sequence, from the prompt or generated.
@@ -119,9 +127,11 @@ class Sampler {
   void set_draws(uint64_t draws) { draws_ = draws; }
   // What the last sample() chose from; prob() is filled unless it was greedy.
   const Candidates& candidates() const { return candidates_; }
-  // Will every choice be the greatest logit? Then a head may run an argmax sink, if nothing is penalized either.
+  // Will every choice be the greatest logit?
   bool is_greedy() const { return greedy_; }
-  bool changes_logits() const { return !bias_.empty() || penalizes_; }
+  // What the head may choose for the next token: sample_list() with its list gives the token that sample() would give
+  // with all logits. Valid until the sampler changes.
+  HeadChoice head_choice() const;
 
  private:
   Status run(bool penalized, int32_t* token);

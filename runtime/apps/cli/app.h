@@ -69,6 +69,7 @@ int run_tokenize(App& app, const Options& options);
 int run_logits(App& app, const Options& options);
 int run_dump(App& app, const Options& options);
 int run_bench(App& app, const Options& options);
+int run_perplexity(App& app, const Options& options);
 int run_info(App& app, const Options& options);
 int run_check(App& app, const Options& options);
 int run_help(App& app, const Options& options);

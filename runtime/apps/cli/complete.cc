@@ -9,6 +9,8 @@
 namespace gcrt {
 namespace {
 
+constexpr uint32_t kMostChosen = 256;  // candidates that the head may choose; beyond, all logits are stored
+
 // A signal handler has no argument of ours, so what it stops lies here, for as long as a generation runs.
 Session* volatile interruptible = nullptr;
 
@@ -176,7 +178,9 @@ int run_complete(App& app, const Options& options) {
 
   Session session;
   Generator generator(app.memory);
-  if (!start_session(app, model, session_options(options), &session)) return kExitError;
+  SessionOptions sizes = session_options(options);
+  sizes.most_k = kMostChosen;
+  if (!start_session(app, model, sizes, &session)) return kExitError;
   if (!start_generator(app, options, &session, tokenizer, &generator)) return kExitError;
   const int64_t loaded_ns = now_ns();
 

@@ -31,7 +31,8 @@ enum class Kind : uint8_t {
 constexpr uint32_t bit(Command c) { return 1u << static_cast<uint32_t>(c); }
 constexpr uint32_t kRun = bit(Command::kComplete), kTok = bit(Command::kTokenize),
                    kLog = bit(Command::kLogits), kDum = bit(Command::kDump), kBen = bit(Command::kBench),
-                   kInf = bit(Command::kInfo), kAll = (1u << kCommandCount) - 1;
+                   kInf = bit(Command::kInfo), kPpl = bit(Command::kPerplexity),
+                   kAll = (1u << kCommandCount) - 1;
 constexpr int64_t kMost = INT32_MAX;
 
 struct Row {
@@ -81,10 +82,16 @@ constexpr Row kRows[] = {
   {kRun, "--frequency-penalty", "X", "taken off for each time that it was there (default 0)", Kind::kReal, AT(frequency_penalty)},
   // ---- logits
   {kLog, "-o --output", "FILE", "where the logits go: little-endian f32 [tokens, vocabulary]", Kind::kText, AT(output)},
-  {kLog, "--decode", nullptr, "as generated tokens, one by one (default: as a prompt)", Kind::kOn, AT(decode)},
+  {kLog | kPpl, "--decode", nullptr, "as generated tokens, one by one (default: as a prompt)", Kind::kOn, AT(decode)},
   // ---- dump
   {kDum, "--name", "REGEX", "only values whose name matches (POSIX extended)", Kind::kText, AT(name)},
   {kDum, "-o --output", "FILE", "their values go here too: little-endian f32, in the order of the lines", Kind::kText, AT(output)},
+  // ---- perplexity
+  {kPpl, "-f --file", "FILE", "the text (-: standard input)", Kind::kText, AT(file)},
+  {kPpl, "-c --ctx-size", "N", "tokens of a chunk, of which the second half counts (default 512)", Kind::kInt, AT(n_ctx), 0, kMost},
+  {kPpl, "--chunks", "N", "so many chunks at most; -1: all (default)", Kind::kInt, AT(chunks), -1, kMost},
+  {kPpl, "--kl-divergence-base --save-all-logits", "FILE", "without --kl-divergence: keep the probabilities there; with it: compare with those", Kind::kText, AT(kl_base)},
+  {kPpl, "--kl-divergence", nullptr, "distance from the probabilities in the base, over the tokens that it has", Kind::kOn, AT(kl)},
   // ---- bench
   {kBen, "-p --n-prompt", "N,N", "prompts of so many tokens; 0: none (default 512)", Kind::kInts, AT(bench_prompt), 0, kMost},
   {kBen, "-n --n-gen", "N,N", "generations of so many tokens; 0: none (default 128)", Kind::kInts, AT(bench_gen), 0, kMost},
@@ -95,11 +102,11 @@ constexpr Row kRows[] = {
   // ---- machine
   {kRun | kLog | kInf, "-c --ctx-size", "N", "tokens of context; 0: the model's own (default)", Kind::kInt, AT(n_ctx), 0, kMost},
   {kRun, "-b --batch-size", "N", "most tokens of a prompt at once; -ub is at most this (default 2048)", Kind::kInt, AT(n_batch), 1, kMost},
-  {kRun | kLog | kBen | kInf, "-ub --ubatch-size", "N", "tokens of a prompt that are computed together (default 512)", Kind::kInt, AT(n_ubatch), 1, kMost},
-  {kRun | kLog | kDum | kBen | kInf, "-t --threads", "N", "threads (default: the CPUs that this process may use)", Kind::kInt, AT(threads), -1, 4096},
-  {kRun | kLog | kDum | kBen, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default f16)", Kind::kKvType, AT(cache_k)},
-  {kRun | kLog | kDum | kBen, "-ctv --cache-type-v", "TYPE", "must be the same", Kind::kKvType, AT(cache_v)},
-  {kRun | kLog | kDum | kBen | kInf, "--isa", "NAME", "run the code for this instruction set; see info", Kind::kText, AT(isa)},
+  {kRun | kLog | kBen | kInf | kPpl, "-ub --ubatch-size", "N", "tokens of a prompt that are computed together (default 512)", Kind::kInt, AT(n_ubatch), 1, kMost},
+  {kRun | kLog | kDum | kBen | kInf | kPpl, "-t --threads", "N", "threads (default: the CPUs that this process may use)", Kind::kInt, AT(threads), -1, 4096},
+  {kRun | kLog | kDum | kBen | kPpl, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default f16)", Kind::kKvType, AT(cache_k)},
+  {kRun | kLog | kDum | kBen | kPpl, "-ctv --cache-type-v", "TYPE", "must be the same", Kind::kKvType, AT(cache_v)},
+  {kRun | kLog | kDum | kBen | kInf | kPpl, "--isa", "NAME", "run the code for this instruction set; see info", Kind::kText, AT(isa)},
   {kRun, "--perf", nullptr, "print timings at the end, to standard error (default)", Kind::kOn, AT(perf)},
   {kRun, "--no-perf", nullptr, "don't", Kind::kOff, AT(perf)},
   {kInf, "--json", nullptr, "as JSON", Kind::kOn, AT(json)},

@@ -88,6 +88,10 @@ struct Options {
   IntList bench_prompt, bench_gen, bench_sequences;
   int64_t repetitions = 5;
   bool warmup = true;
+  // Perplexity.
+  int64_t chunks = -1;
+  const char* kl_base = nullptr;
+  bool kl = false;
   // Instead of the command.
   bool help = false;
   bool version = false;
