@@ -3,10 +3,12 @@
 #include "codegen_cpu/act_layout.h"
 #include "codegen_cpu/glu_panels.h"
 #include "codegen_cpu/kernels/elementwise/elementwise.h"
+#include "codegen_cpu/kernels/head/two_streams.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kv_layout.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
+#include "compiler/quant/two_streams.h"
 
 namespace gc::cpu {
 namespace {
@@ -161,8 +163,29 @@ bool may_be_head(const Graph& graph, const Op& op) {
 }
 }  // namespace
 
+bool CpuBackend::splits_head(Format format, int64_t rows, int64_t columns) const {
+  switch (streams_) {
+    case HeadStreams::Auto:
+      return has_two_streams(format) && packed_bytes(format, rows, columns) >= kSplitHeadBytes;
+    case HeadStreams::One:
+      return false;
+    case HeadStreams::Two:
+      return has_two_streams(format);
+  }
+  throw_internal("head streams");
+}
+
 int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
-  if (may_be_head(graph, op)) return 64 * kHeadPanelsFewRows * GC_REDUNDANT_ROWS;
+  if (op.kind == OpKind::embed) {  // a panel put together
+    const ir::Weight& w = graph.weight(op.one("table")->weight);
+    return splits_head(w.format, w.shape[0], w.shape[1]) ? gc::panel_bytes(w.format, w.shape[1]) : 0;
+  }
+  if (may_be_head(graph, op)) {
+    const ir::Weight& w = graph.weight(op.slot("rows")[0].weight);
+    const bool split = splits_head(w.format, w.shape[0], w.shape[1]);
+    const int64_t streams = split ? TwoStreamScratch(w.shape[1], panels_of(w.shape[0])).bytes : 0;
+    return streams + 64 * kHeadPanelsFewRows * GC_REDUNDANT_ROWS;
+  }
   if (op.kind == OpKind::matmul_glu) return 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS;
   if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
   int64_t bytes = 0;

@@ -7,14 +7,20 @@
 
 namespace gc::cpu {
 
+// Whether a head of a format that can be is laid out in two streams. Auto: where it is past the caches, since it pays by
+// what is not read from memory.
+enum class HeadStreams { Auto, One, Two };
+
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(const Isa& isa) : isa_(isa) {}
+  explicit CpuBackend(const Isa& isa, HeadStreams streams = HeadStreams::Auto)
+      : isa_(isa), streams_(streams) {}
 
   std::string_view name() const override { return isa_.name; }
   std::string can(const ir::Graph& graph, const ir::Op& op) const override;
   int64_t row_bytes(ir::Elem elem, int64_t columns) const override;
   int64_t panel_bytes(Format format, int64_t columns) const override;
+  bool splits_head(Format format, int64_t rows, int64_t columns) const override;
   int64_t worker_scratch(const ir::Graph& graph, const ir::Op& op) const override;
   int64_t worker_row_scratch(const ir::Graph& graph, const ir::Op& op) const override;
   int64_t split_bytes(const ir::Graph& graph, const ir::Op& op) const override;
@@ -22,6 +28,7 @@ class CpuBackend : public Backend {
 
  private:
   const Isa& isa_;
+  HeadStreams streams_;
 };
 
 // The kernels' description of an attn_block or attention, and of a rope.
@@ -37,6 +44,9 @@ inline constexpr int64_t kGluColumnsManyRows = 64;
 // many rows half a KB each.
 inline constexpr int64_t kHeadPanelsFewRows = 64;
 inline constexpr int64_t kHeadPanelsManyRows = 8;
+
+// A head of fewer bytes stays in the caches of some machines.
+inline constexpr int64_t kSplitHeadBytes = 48 << 20;
 
 // Ranges of positions (kernels/attention) from which on few rows' attention is split among workers: below, the second
 // meeting costs more than half of the work saves.

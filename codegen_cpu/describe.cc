@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "codegen_cpu/object.h"
+#include "codegen_cpu/section.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace gc::cpu {
@@ -126,6 +127,11 @@ int64_t residual_columns(const plan::Plan& plan) {
   return plan.graph.value(plan.graph.layer_input.back()).type.dims.back().size;
 }
 
+uint32_t sinks_of(const plan::Plan& plan) {
+  const uint32_t choices = choosing_head(plan) ? 1u << GC_SINK_ARGMAX | 1u << GC_SINK_TOPK : 0;
+  return 1u << GC_SINK_LOGITS | choices;
+}
+
 }  // namespace
 
 void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries) {
@@ -134,27 +140,26 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
   for (CpuFeature f : e.isa().cpu_features)
     features.push_back(llvm::ConstantInt::get(e.b().getInt8Ty(), static_cast<uint64_t>(f)));
   const uint64_t n_values = plan.graph.values.size();
-  c.define(e.prefix() + "program",
-           c.structure({c.u32(GC_ABI_VERSION),
-                        c.u32(sizeof(gc_program)),
-                        c.string(std::string(e.isa().name)),
-                        c.table(features),
-                        c.u32(features.size()),
-                        c.u32(static_cast<uint64_t>(plan.n_layer())),
-                        c.u32(static_cast<uint64_t>(residual_columns(plan))),
-                        c.u32(static_cast<uint64_t>(head_columns(plan))),
-                        c.u32(plan.groups.size()),
-                        c.u32(plan.states.size()),
-                        groups_of(c, plan),
-                        states_of(c, plan),
-                        arena_of(c, plan.arena),
-                        c.u64(static_cast<uint64_t>(plan.weights_bytes)),
-                        c.u32(static_cast<uint64_t>(plan.max_position)),
-                        c.u32(n_values),
-                        c.u32(1u << GC_SINK_LOGITS | 1u << GC_SINK_ARGMAX | 1u << GC_SINK_TOPK),
-                        c.u32(0),
-                        values_of(c, plan),
-                        entries_of(c, entries)}));
+  c.define(e.prefix() + "program", c.structure({c.u32(GC_ABI_VERSION),
+                                                c.u32(sizeof(gc_program)),
+                                                c.string(std::string(e.isa().name)),
+                                                c.table(features),
+                                                c.u32(features.size()),
+                                                c.u32(static_cast<uint64_t>(plan.n_layer())),
+                                                c.u32(static_cast<uint64_t>(residual_columns(plan))),
+                                                c.u32(static_cast<uint64_t>(head_columns(plan))),
+                                                c.u32(plan.groups.size()),
+                                                c.u32(plan.states.size()),
+                                                groups_of(c, plan),
+                                                states_of(c, plan),
+                                                arena_of(c, plan.arena),
+                                                c.u64(static_cast<uint64_t>(plan.weights_bytes)),
+                                                c.u32(static_cast<uint64_t>(plan.max_position)),
+                                                c.u32(n_values),
+                                                c.u32(sinks_of(plan)),
+                                                c.u32(0),
+                                                values_of(c, plan),
+                                                entries_of(c, entries)}));
 }
 
 std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const Isa& plainest,

@@ -110,7 +110,12 @@ class ProgramEmitter {
               GC_ERR_UNSUPPORTED);
     Value* sink = e_.member_ptr(step, offsetof(gc_step, sink));
     static_assert(GC_SINK_LOGITS == 0 && GC_SINK_ARGMAX == 1 && GC_SINK_TOPK == 2);
-    return_if(b.CreateICmpUGT(e_.member_i32(sink, offsetof(gc_sink, kind)), e_.i32(GC_SINK_TOPK)),
+    Value* kind = e_.member_i32(sink, offsetof(gc_sink, kind));
+    return_if(b.CreateICmpUGT(kind, e_.i32(choosing_head(plan_) ? GC_SINK_TOPK : GC_SINK_LOGITS)),
+              GC_ERR_UNSUPPORTED);
+    Value* choice = e_.member_ptr(sink, offsetof(gc_sink, choice));
+    return_if(b.CreateAnd(b.CreateICmpNE(kind, e_.i32(GC_SINK_LOGITS)),
+                          b.CreateICmpEQ(choice, llvm::ConstantPointerNull::get(b.getPtrTy()))),
               GC_ERR_UNSUPPORTED);
   }
 

@@ -38,6 +38,15 @@ llvm::Function* share_panels(Emitter& e) {
       e.b().getInt64Ty());
 }
 
+llvm::Function* prefetch_panels(Emitter& e) {
+  return e.function("prefetch_panels", {in("p"), i64("panel")}, [&](const Args& a) {
+    e.for_range(0, 4, 1, [&](Value* j) {
+      Value* panel = e.at(a["p"], e.b().CreateMul(j, a["panel"]));
+      for (int line = 0; line < 16; ++line) e.prefetch(e.at(panel, int64_t{64} * line), 2);
+    });
+  });
+}
+
 Frame Frame::build(Emitter& e, const plan::Plan& plan, Value* step, Value* worker) {
   auto& b = e.b();
   Frame f(e, e.stack(8 * static_cast<int>(Slot::count)));

@@ -72,4 +72,7 @@ llvm::Function* share_units(Emitter& e);
 // matrix of `total` bytes, the first that belongs to worker j or a later one, when workers share the bytes equally.
 llvm::Function* share_panels(Emitter& e);
 
+// void prefetch_panels(p, i64 panel): the first KB of the four panels of `panel` bytes from p on.
+llvm::Function* prefetch_panels(Emitter& e);
+
 }  // namespace gc::cpu

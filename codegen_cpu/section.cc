@@ -11,12 +11,14 @@
 #include "codegen_cpu/kernels/embed/embed.h"
 #include "codegen_cpu/kernels/glu/glu.h"
 #include "codegen_cpu/kernels/head/head.h"
+#include "codegen_cpu/kernels/head/two_streams.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/rope/rope.h"
 #include "codegen_cpu/see.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
+#include "compiler/quant/two_streams.h"
 
 namespace gc::cpu {
 namespace {
@@ -58,6 +60,7 @@ class SectionEmitter {
   void run(int index) {
     for (int32_t i = plan_.section[index]; i < plan_.section[index + 1]; ++i) {
       const Step& step = plan_.steps[i];
+      if (step.before == plan::Meet::Always) warm_up(i, plan_.section[index + 1]);
       meet(step.before);
       emit(step, plan_.graph.ops[step.op]);
       show(step);
@@ -69,6 +72,37 @@ class SectionEmitter {
   Value* constant(int64_t v) {
     constants_.push_back(v);
     return e_.member_i64(table_, 8 * static_cast<int64_t>(constants_.size() - 1));
+  }
+
+  // Before a worker waits for others, the weights that it will multiply behind the meeting set out: memory works while
+  // workers meet, and its latency has passed when they have met.
+  void warm_up(int32_t from, int32_t end) {
+    for (int32_t i = from; i < end && (i == from || plan_.steps[i].before != plan::Meet::Always); ++i) {
+      const Op& op = plan_.graph.ops[plan_.steps[i].op];
+      if (op.kind == OpKind::matmul) {
+        int64_t total = 0;
+        for (const Segment& s : segments_of(op.slot("rows"), &total)) {
+          auto [lo, hi] = share(s, total);
+          prefetch_weights(s, lo);
+        }
+        return;
+      }
+      if (op.kind == OpKind::matmul_glu) {
+        int64_t total = 0;
+        const Segment gate = segments_of(op.slot("gate"), &total)[0];
+        const int64_t unit = glu_unit(op.out());
+        Value* lo = b_.CreateCall(share_units(e_), {e_.i64((gate.rows + unit - 1) / unit),
+                                                    frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
+        prefetch_weights(gate, b_.CreateMul(lo, e_.i64(unit / kPanelRows)));
+        return;
+      }
+    }
+  }
+  void prefetch_weights(const Segment& s, Value* panel) {
+    const bool streams = plan_.packed_of(s.use).two_streams;
+    const int64_t bytes = streams ? upper_panel_bytes(s.cols) : s.panel;
+    b_.CreateCall(prefetch_panels(e_),
+                  {e_.at(weight(s.use), b_.CreateMul(panel, e_.i64(bytes))), e_.i64(bytes)});
   }
 
   void meet(plan::Meet meet) {
@@ -92,8 +126,14 @@ class SectionEmitter {
     for (size_t i = 0; i < plan_.graph.values.size(); ++i) {
       const ir::Value& value = plan_.graph.values[i];
       if (value.type.elem != Elem::F32 || value.def < step.op || made_by(value.def) != step.op) continue;
-      const Rows r = rows_of(ValueId{static_cast<int32_t>(i)});
-      b_.CreateCall(see_value(e_), {frame_.pointer(), constant(static_cast<int64_t>(i)), r.base, r.stride});
+      const auto see = [&] {
+        const Rows r = rows_of(ValueId{static_cast<int32_t>(i)});
+        b_.CreateCall(see_value(e_), {frame_.pointer(), constant(static_cast<int64_t>(i)), r.base, r.stride});
+      };
+      if (plan_.buffers[i].place == Buffer::Place::Sink)
+        e_.if_then(stores_logits(), see);
+      else
+        see();
     }
   }
   // The op that stores what this op gives: itself, unless it makes a view.
@@ -143,6 +183,9 @@ class SectionEmitter {
 
   Value* weight(const ir::WeightUse& use) {
     return e_.at(frame_.ptr(Slot::weights), constant(plan_.packed_of(use).offset));
+  }
+  Value* lower_stream(Value* upper, const plan::Packed& p) {
+    return e_.at(upper, panels_of(p.rows) * upper_panel_bytes(p.cols));
   }
   // A pointer that the kernel doesn't read when the weight is absent.
   Value* weight_or_null(const Op& op, std::string_view slot) {
@@ -226,6 +269,12 @@ class SectionEmitter {
         const ir::WeightUse table = *op.one("table");
         const EmbedSpec spec{plan_.graph.weight(table.weight).format, cols,
                              static_cast<float>(op.f32_or(AttrName::scale, 1))};
+        if (const plan::Packed& packed = plan_.packed_of(table); packed.two_streams) {
+          b_.CreateCall(embed_two_streams(e_, cols, spec.scale),
+                        {step_rows(lo), weight(table), lower_stream(weight(table), packed), y.base, y.stride,
+                         n, frame_.ptr(Slot::scratch)});
+          return;
+        }
         b_.CreateCall(embed(e_, spec), {step_rows(lo), weight(table), y.base, y.stride, n});
         return;
       }
@@ -368,6 +417,8 @@ class SectionEmitter {
   }
 
   void emit_matmul(const Step& step, const Op& op) {
+    const auto first = plan_.packed_of(op.slot("rows")[0]);
+    if (first.two_streams) return emit_split_head(op, first);
     if (plan_.buffers[op.results[0].index].place != Buffer::Place::Sink) return emit_stored_matmul(step, op);
     e_.if_else(
         stores_logits(),
@@ -417,6 +468,70 @@ class SectionEmitter {
       });
       column += s.rows;
     }
+  }
+
+  // The head in two streams: one row of which a token is chosen by the streams' own way; else panels are put together
+  // and multiplied a few at a time.
+  void emit_split_head(const Op& op, const plan::Packed& p) {
+    int64_t total = 0;
+    const Segment s = segments_of(op.slot("rows"), &total)[0];
+    auto [lo, hi] = share(s, total);
+    const Rows x = rows_of(op.inputs[0]);
+    Value* n = frame_.i64(Slot::n_outputs);
+    Value* upper = weight(s.use);
+    Value* lower = lower_stream(upper, p);
+    Value* scratch = frame_.ptr(Slot::scratch);
+    Value* worker = frame_.i64(Slot::worker);
+    const TwoStreamScratch at(p.cols, s.panels);
+    auto joined_chunks = [&](const std::function<void(Value*, Value*)>& then) {
+      loop_chunks(lo, hi, e_.i64(kJoinedPanels), [&](Value* first, Value* count) {
+        b_.CreateCall(join_panels(e_, p.cols),
+                      {e_.at(upper, first, upper_panel_bytes(p.cols)),
+                       e_.at(lower, first, lower_panel_bytes(p.cols)), count, scratch});
+        then(first, count);
+      });
+    };
+    auto multiply = [&](Value* to, Value* stride, Value* count) {
+      b_.CreateCall(matmul(e_, {s.format, p.cols, matmul_input(s.format)}),
+                    {scratch, x.base, x.stride, to, stride, count, n});
+    };
+    auto store = [&] {
+      const Rows y = rows_of(op.results[0]);
+      joined_chunks([&](Value* first, Value* count) {
+        multiply(e_.at(y.base, b_.CreateShl(first, 6)), y.stride, count);
+      });
+      return Emitter::Values{};
+    };
+    auto choose = [&] {
+      Value* choice = e_.member_ptr(sink(), offsetof(gc_sink, choice));
+      Value* step = frame_.ptr(Slot::step);
+      Value* bound = e_.member_ptr(choice, offsetof(gc_choice, bound));
+      Value* no_prompt = b_.CreateICmpEQ(e_.member_i32(step, offsetof(gc_step, n_prompt)), e_.i32(0));
+      Value* may_bound = b_.CreateICmpNE(bound, llvm::ConstantPointerNull::get(b_.getPtrTy()));
+      Value* one = b_.CreateICmpEQ(n, e_.i64(1));
+      e_.if_else(
+          b_.CreateAnd(b_.CreateAnd(one, may_bound), no_prompt),
+          [&] {
+            b_.CreateCall(bound_logits(e_, p.cols, s.panels),
+                          {choice, worker, upper, x.base, lo, hi, scratch});
+            frame_.meet();
+            b_.CreateCall(take_logits(e_, p.cols, s.panels),
+                          {choice, worker, upper, lower, x.base, lo, hi, scratch});
+            return Emitter::Values{};
+          },
+          [&] {
+            Value* logits = e_.at(scratch, at.bytes);
+            Value* stride = e_.i64(64 * kJoinedPanels);
+            joined_chunks([&](Value* first, Value* count) {
+              multiply(logits, stride, count);
+              b_.CreateCall(give_logits(e_),
+                            {choice, worker, b_.CreateShl(first, 4), count, logits, stride, n});
+            });
+            return Emitter::Values{};
+          });
+      return Emitter::Values{};
+    };
+    e_.if_else(stores_logits(), store, choose);
   }
 
   // What is done to logits in place behind the product, or null.
@@ -648,6 +763,15 @@ class SectionEmitter {
 };
 
 }  // namespace
+
+const Op* choosing_head(const plan::Plan& plan) {
+  ValueId value = plan.graph.outputs[0];
+  for (const Step& step : plan.steps)
+    if (step.split == Split::Columns && plan.graph.ops[step.op].results[0] == value)
+      value = plan.graph.ops[step.op].inputs[0];
+  const Op& op = plan.graph.ops[plan.graph.value(value).def];
+  return op.kind == OpKind::matmul && plan.buffers[value.index].place == Buffer::Place::Sink ? &op : nullptr;
+}
 
 void emit_section(Emitter& e, const plan::Plan& plan, int index, int kv_type, Value* frame, Value* table,
                   std::vector<int64_t>& constants) {

@@ -14,4 +14,8 @@ namespace gc::cpu {
 void emit_section(Emitter& e, const plan::Plan& plan, int index, int kv_type, llvm::Value* frame,
                   llvm::Value* table, std::vector<int64_t>& constants);
 
+// The product that makes the logits, if all that follows it is done on them in place: then it can give them to a sink
+// that chooses tokens, piece by piece, in place of storing them. Null where it can't.
+const ir::Op* choosing_head(const plan::Plan& plan);
+
 }  // namespace gc::cpu

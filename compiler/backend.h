@@ -24,6 +24,9 @@ class Backend {
   // A packed matrix: bytes of a panel of 16 rows.
   virtual int64_t panel_bytes(Format format, int64_t columns) const = 0;
 
+  // Whether the head, a matrix [rows, columns] of the format, is laid out in two streams (compiler/quant/two_streams.h).
+  virtual bool splits_head(Format, int64_t /*rows*/, int64_t /*columns*/) const { return false; }
+
   // Scratch that a worker needs while it runs the op: bytes, and bytes for each row of the step.
   virtual int64_t worker_scratch(const ir::Graph& graph, const ir::Op& op) const = 0;
   virtual int64_t worker_row_scratch(const ir::Graph& graph, const ir::Op& op) const = 0;

@@ -47,6 +47,9 @@ const std::map<std::string, Emit> kEmits = {{"exe", Emit::kExecutable},  {"obj",
                                             {"html", Emit::kHtml},       {"plan", Emit::kPlan},
                                             {"llvm-ir", Emit::kLlvmIr},  {"asm", Emit::kAssembly}};
 
+const std::map<std::string, HeadLayout> kHeadLayouts = {
+    {"auto", HeadLayout::kAuto}, {"one", HeadLayout::kOne}, {"two", HeadLayout::kTwo}};
+
 void add_compile_options(CLI::App& app, Options& o) {
   app.add_option("MODEL.gguf", o.model, "the model (any shard of a split one)");
   app.add_option("-o,--output", o.output, "what to make; for the text kinds of --emit default stdout");
@@ -57,6 +60,11 @@ void add_compile_options(CLI::App& app, Options& o) {
       ->delimiter(',');
   app.add_option("--target", o.target, "x86_64-linux-gnu");
   app.add_flag("--no-tokenizer", o.no_tokenizer, "leave the tokenizer out: the program runs by token ids");
+  app.add_option(
+         "--head-streams", o.head_layout,
+         "a Q8_0 head's upper and lower bits: one stream, or two, of which greedy and top-k tokens need "
+         "little of the second; auto (default): two for heads past the caches")
+      ->transform(CLI::CheckedTransformer(kHeadLayouts));
   app.add_option("--dump-after", o.dump_after, "print the graph after a pass (or all)")->delimiter(',');
   app.add_option("--disable-pass", o.disabled_passes, "leave a pass out")->delimiter(',');
   app.add_option("--stop-after", o.stop_after, "print the graph after this pass and stop");

@@ -8,6 +8,9 @@ namespace gc {
 
 enum class Emit { kExecutable, kObject, kArchive, kShared, kGraph, kDot, kHtml, kPlan, kLlvmIr, kAssembly };
 
+// The head's weights in one stream or, where the format has such a layout, in two.
+enum class HeadLayout { kAuto, kOne, kTwo };
+
 struct Options {
   std::string model;
   std::string output;
@@ -16,6 +19,7 @@ struct Options {
       "native"};  // names of codegen_cpu/isa.def; native: the best this machine runs
   std::string target = "x86_64-linux-gnu";
   bool no_tokenizer = false;
+  HeadLayout head_layout = HeadLayout::kAuto;
 
   std::vector<std::string> dump_after;
   std::vector<std::string> disabled_passes;

@@ -74,6 +74,18 @@ void print(const Options& options, std::ostream& out, const std::string& text) {
 
 int threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
+cpu::HeadStreams head_streams(HeadLayout layout) {
+  switch (layout) {
+    case HeadLayout::kAuto:
+      return cpu::HeadStreams::Auto;
+    case HeadLayout::kOne:
+      return cpu::HeadStreams::One;
+    case HeadLayout::kTwo:
+      return cpu::HeadStreams::Two;
+  }
+  throw_internal("head layout");
+}
+
 class Compilation {
  public:
   Compilation(const Options& options, std::ostream& out, std::ostream& log)
@@ -103,7 +115,7 @@ class Compilation {
     // For each ISA: a schedule with places for all values, and its code. One weight image serves them all.
     std::vector<plan::Plan> plans;
     for (const cpu::Isa* isa : isas_of(options_)) {
-      plans.push_back(timed("plan", [&] { return plan::make_plan(graph, cpu::CpuBackend(*isa)); }));
+      plans.push_back(timed("plan", [&] { return plan::make_plan(graph, backend_for(*isa)); }));
       if (options_.emit == Emit::kPlan) return print(options_, out_, plan::print(plans.back()));
       if (emit_text(*isa, plans.back())) return;
       timed("code", [&] { generate(*isa, plans.back()); });
@@ -122,6 +134,10 @@ class Compilation {
   std::invoke_result_t<F> timed(const char* name, F&& f) {
     const ScopedTiming timing(timings_, name);
     return f();
+  }
+
+  cpu::CpuBackend backend_for(const cpu::Isa& isa) const {
+    return cpu::CpuBackend(isa, head_streams(options_.head_layout));
   }
 
   void warn(const std::vector<std::string>& warnings) {

@@ -6,6 +6,7 @@
 
 #include "compiler/base/error.h"
 #include "compiler/pack/pack.h"
+#include "compiler/quant/two_streams.h"
 
 namespace gc {
 namespace {
@@ -29,6 +30,20 @@ std::vector<float> table_of(const gguf::File& file, const ir::Weight& w) {
   return pack::rope_table(r.params(w.source), w.shape[0], step, factors);
 }
 
+// One of the two streams of what comes as whole panels.
+pack::PanelSink stream_of(int64_t cols, bool upper, const pack::PanelSink& sink) {
+  return [=, out = std::vector<uint8_t>()](std::span<const uint8_t> panels) mutable {
+    const auto panel = static_cast<size_t>(panel_bytes(Format::Q8_0, cols));
+    const auto part = static_cast<size_t>(upper ? upper_panel_bytes(cols) : lower_panel_bytes(cols));
+    const size_t n = panels.size() / panel;
+    out.resize(n * part);
+    for (size_t i = 0; i < n; ++i)
+      split_panel(cols, panels.data() + i * panel, upper ? &out[i * part] : nullptr,
+                  upper ? nullptr : &out[i * part]);
+    sink(out);
+  };
+}
+
 void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, link::WeightSink& sink,
                   Progress& progress) {
   const Packed& p = plan.packed[index];
@@ -50,7 +65,13 @@ void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, 
     sink.append(index, bytes);
     progress.advance(bytes.size());
   };
-  pack::pack_matrix(t.format, p.rows, p.cols, source, panels);
+  if (p.two_streams) {
+    // The matrix is packed twice, so that it is never in memory as a whole.
+    pack::pack_matrix(t.format, p.rows, p.cols, source, stream_of(p.cols, true, panels));
+    pack::pack_matrix(t.format, p.rows, p.cols, source, stream_of(p.cols, false, panels));
+  } else {
+    pack::pack_matrix(t.format, p.rows, p.cols, source, panels);
+  }
   file.release(t);
 }
 

@@ -4,6 +4,7 @@
 // and the ISA.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -105,8 +106,9 @@ class TinyProgramModel {
 
 class Program {
  public:
-  Program(const TinyProgramModel& model, const cpu::Isa& isa)
-      : plan_(plan::make_plan(model.graph(), cpu::CpuBackend(isa))),
+  Program(const TinyProgramModel& model, const cpu::Isa& isa,
+          cpu::HeadStreams streams = cpu::HeadStreams::Auto)
+      : plan_(plan::make_plan(model.graph(), cpu::CpuBackend(isa, streams))),
         progress_("", 0, false),
         image_(weight_image(model.file(), plan_, progress_)),
         sink_(image_) {
@@ -155,7 +157,8 @@ class Runner {
                                           .n_ubatch = run.chunk,
                                           .n_outputs = run.chunk,
                                           .kv_type = run.kv_type,
-                                          .workers = run.workers},
+                                          .workers = run.workers,
+                                          .most_k = 8},
                                          gcrt::libc_allocator(), message);
     EXPECT_EQ(s, gcrt::kOk) << message;
     stride_ = session_.logits_stride();
@@ -174,6 +177,21 @@ class Runner {
     for (size_t i = 0; i < tokens.size(); ++i)
       out.insert(out.end(), logits_ + i * stride_, logits_ + i * stride_ + n_vocab_);
     return out;
+  }
+
+  // The k best tokens of each row and their logits, chosen by the head.
+  std::pair<std::vector<int32_t>, std::vector<float>> choose(const std::vector<gcrt::Token>& tokens,
+                                                             uint32_t k, const gc_logit_rules* rules) {
+    std::vector<int32_t> ids(k * tokens.size());
+    std::vector<float> values(k * tokens.size());
+    gc_sink sink = {};
+    sink.kind = k == 1 ? GC_SINK_ARGMAX : GC_SINK_TOPK;
+    sink.k = k;
+    sink.ids = ids.data();
+    sink.values = values.data();
+    sink.rules = rules;
+    EXPECT_EQ(session_.step({tokens.data(), tokens.size()}, &sink), gcrt::kOk);
+    return {ids, values};
   }
 
  private:
@@ -278,8 +296,75 @@ TEST_P(Programs, SequencesOfAStepDontTouchEachOther) {
   for (uint32_t s = 0; s < kSeqs; ++s) EXPECT_TRUE(same_bits(alone[s], together[s])) << "sequence " << s;
 }
 
+// A bias, which moves a row across the others' bounds.
+gc_logit_rules with_bias(const gc_bias& bias) {
+  gc_logit_rules rules = {};
+  rules.bias = &bias;
+  rules.n_bias = 1;
+  rules.repeat_penalty = 1;
+  return rules;
+}
+
+void expect_chosen(const Program& program, const std::vector<int32_t>& ids, const How& run) {
+  Runner stores(program.model(), run), chooses(program.model(), run);
+  const size_t n_vocab = program.model().program->n_vocab;
+  for (size_t at = 0; at < ids.size();) {
+    std::vector<gcrt::Token> tokens;
+    for (; at < ids.size() && tokens.size() < run.chunk; ++at) tokens.push_back({ids[at], 0, run.role, true});
+    const uint32_t k = at % 2 ? 1 : 8;
+    const gc_bias bias{static_cast<int32_t>(n_vocab - 1), 0.75f};
+    const std::vector<gc_logit_rules> rules(tokens.size(), with_bias(bias));
+    const bool ruled = at % 3 == 0;
+    std::vector<float> all = stores.step(tokens);
+    const auto [chosen, values] = chooses.choose(tokens, k, ruled ? rules.data() : nullptr);
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      float* logits = &all[t * n_vocab];
+      if (ruled) logits[bias.token] += bias.add;
+      std::vector<int32_t> order(n_vocab);
+      for (size_t i = 0; i < n_vocab; ++i) order[i] = static_cast<int32_t>(i);
+      std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+      });
+      for (uint32_t i = 0; i < k; ++i) {
+        ASSERT_EQ(chosen[t * k + i], order[i]) << "position " << at - tokens.size() + t << ", choice " << i;
+        ASSERT_EQ(values[t * k + i], logits[order[i]]);
+      }
+    }
+  }
+}
+
+TEST_P(Programs, ChooseTheBestOfTheirLogits) {
+  const TinyProgramModel model(GetParam());
+  const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
+  for (const cpu::Isa* isa : cpu::host_isas())
+    for (const cpu::HeadStreams streams : {cpu::HeadStreams::One, cpu::HeadStreams::Two}) {
+      const Program program(model, *isa, streams);
+      for (const uint32_t workers : {1u, 2u, 5u}) {
+        SCOPED_TRACE(cat(isa->name, ", ", workers, " workers"));
+        expect_chosen(program, ids, {.workers = workers, .chunk = 1, .role = GC_ROLE_GENERATED});
+        expect_chosen(program, ids, {.workers = workers, .chunk = 7});
+      }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiny, Programs, ::testing::ValuesIn(testing::tiny_cases()),
                          [](const auto& test) { return test.param.name; });
+
+// A head in two streams gives what one in one stream gives, and computes few of its panels.
+TEST(Program, HeadInTwoStreamsIsTheSame) {
+  const Case c{"two_streams",
+               {.architecture = "gemma3", .n_embd = 288, .n_vocab = 3001, .format = Format::Q8_0}};
+  const TinyProgramModel model(c);
+  const std::vector<int32_t> ids = ids_of(model.n_vocab(), 12, 3);
+  for (const cpu::Isa* isa : cpu::host_isas()) {
+    SCOPED_TRACE(isa->name);
+    const Program one(model, *isa, cpu::HeadStreams::One), two(model, *isa, cpu::HeadStreams::Two);
+    const How run{.workers = 3, .chunk = 1, .role = GC_ROLE_GENERATED};
+    EXPECT_TRUE(same_bits(logits_of(one, ids, run), logits_of(two, ids, run)));
+    expect_chosen(two, ids, run);
+    expect_chosen(two, ids, {.workers = 3, .chunk = 6});
+  }
+}
 
 // Few rows over a long context: with more workers than rows they share its ranges of positions.
 TEST(Program, LongContextsAreSplitAmongWorkersWithTheSameBits) {

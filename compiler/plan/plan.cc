@@ -288,6 +288,7 @@ class Planner {
   // In order of execution, so that a token reads one stream. An embedding table that is also the head lies at the
   // head, which reads it whole.
   void place_weights() {
+    split_head_ = find_split_head();
     for (const bool tables : {false, true})
       for (const Op& op : graph().ops)
         if ((op.kind == OpKind::embed || op.kind == OpKind::embed_position) == tables)
@@ -305,6 +306,22 @@ class Planner {
 
   void limit_positions(int64_t reach) {
     plan_.max_position = plan_.max_position == 0 ? reach : std::min(plan_.max_position, reach);
+  }
+
+  // The head, if it alone makes the outputs, of one whole matrix that nothing but embeddings reads beside it, and the
+  // backend wants it so.
+  ir::WeightId find_split_head() const {
+    const ir::Graph& g = plan_.graph;
+    const Op& head = g.ops[g.value(g.outputs[0]).def];
+    const auto rows = head.kind == OpKind::matmul ? head.slot("rows") : std::vector<ir::WeightUse>();
+    if (rows.size() != 1 || rows[0].row_begin != 0 || rows[0].row_end >= 0) return {};
+    for (const ir::WeightUse& bias : head.slot("bias"))
+      if (bias.weight.valid()) return {};
+    for (const Op& op : g.ops)
+      for (const ir::WeightUse& use : op.weights)
+        if (use.weight == rows[0].weight && &op != &head && op.kind != OpKind::embed) return {};
+    const ir::Weight& w = g.weight(rows[0].weight);
+    return backend_.splits_head(w.format, w.shape[0], w.shape[1]) ? rows[0].weight : ir::WeightId{};
   }
 
   void place_weight(const Op& op, const ir::WeightUse& use) {
@@ -325,6 +342,7 @@ class Planner {
       for (int64_t n : weight.shape) packed.bytes *= n;
     } else if (matrix && weight.shape.size() == 2) {
       packed.kind = Packed::Kind::Panels;
+      packed.two_streams = split_head_.valid() && use.weight == split_head_;
       packed.bytes =
           backend_.panel_bytes(weight.format, packed.cols) * (round_up(packed.rows, kPanelRows) / kPanelRows);
       if (packed.row_begin != 0 || packed.rows != weight.shape[0])
@@ -341,6 +359,7 @@ class Planner {
   }
 
   const Backend& backend_;
+  ir::WeightId split_head_;
   Plan plan_;
 };
 

@@ -68,7 +68,8 @@ struct Packed {
   Kind kind = Kind::Panels;
   int64_t row_begin = 0, rows = 0, cols = 0;
   int64_t offset = 0, bytes = 0;  // in the image
-  std::string name;               // unique
+  bool two_streams = false;  // panels of the upper bits, then panels of the lower bits (quant/two_streams.h)
+  std::string name;          // unique
 };
 
 struct StatePlan {
