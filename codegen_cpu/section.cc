@@ -74,37 +74,6 @@ class SectionEmitter {
     return e_.member_i64(table_, 8 * static_cast<int64_t>(constants_.size() - 1));
   }
 
-  // Before a worker waits for others, the weights that it will multiply behind the meeting set out: memory works while
-  // workers meet, and its latency has passed when they have met.
-  void warm_up(int32_t from, int32_t end) {
-    for (int32_t i = from; i < end && (i == from || plan_.steps[i].before != plan::Meet::Always); ++i) {
-      const Op& op = plan_.graph.ops[plan_.steps[i].op];
-      if (op.kind == OpKind::matmul) {
-        int64_t total = 0;
-        for (const Segment& s : segments_of(op.slot("rows"), &total)) {
-          auto [lo, hi] = share(s, total);
-          prefetch_weights(s, lo);
-        }
-        return;
-      }
-      if (op.kind == OpKind::matmul_glu) {
-        int64_t total = 0;
-        const Segment gate = segments_of(op.slot("gate"), &total)[0];
-        const int64_t unit = glu_unit(op.out());
-        Value* lo = b_.CreateCall(share_units(e_), {e_.i64((gate.rows + unit - 1) / unit),
-                                                    frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
-        prefetch_weights(gate, b_.CreateMul(lo, e_.i64(unit / kPanelRows)));
-        return;
-      }
-    }
-  }
-  void prefetch_weights(const Segment& s, Value* panel) {
-    const bool streams = plan_.packed_of(s.use).two_streams;
-    const int64_t bytes = streams ? upper_panel_bytes(s.cols) : s.panel;
-    b_.CreateCall(prefetch_panels(e_),
-                  {e_.at(weight(s.use), b_.CreateMul(panel, e_.i64(bytes))), e_.i64(bytes)});
-  }
-
   void meet(plan::Meet meet) {
     auto if_set = [&](Slot flag) {
       e_.if_then(b_.CreateICmpNE(frame_.i64(flag), e_.i64(0)), [&] { frame_.meet(); });
@@ -414,6 +383,37 @@ class SectionEmitter {
     };
     Value* worker = frame_.i64(Slot::worker);
     return {bound(worker), bound(b_.CreateAdd(worker, e_.i64(1)))};
+  }
+
+  // Before a worker waits for others, the weights that it will multiply behind the meeting set out: memory works while
+  // workers meet, and its latency has passed when they have met.
+  void warm_up(int32_t from, int32_t end) {
+    for (int32_t i = from; i < end && (i == from || plan_.steps[i].before != plan::Meet::Always); ++i) {
+      const Op& op = plan_.graph.ops[plan_.steps[i].op];
+      if (op.kind == OpKind::matmul) {
+        int64_t total = 0;
+        for (const Segment& s : segments_of(op.slot("rows"), &total)) {
+          auto [lo, hi] = share(s, total);
+          prefetch_weights(s, lo);
+        }
+        return;
+      }
+      if (op.kind == OpKind::matmul_glu) {
+        int64_t total = 0;
+        const Segment gate = segments_of(op.slot("gate"), &total)[0];
+        const int64_t unit = glu_unit(op.out());
+        Value* lo = b_.CreateCall(share_units(e_), {e_.i64((gate.rows + unit - 1) / unit),
+                                                    frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
+        prefetch_weights(gate, b_.CreateMul(lo, e_.i64(unit / kPanelRows)));
+        return;
+      }
+    }
+  }
+  void prefetch_weights(const Segment& s, Value* panel) {
+    const bool streams = plan_.packed_of(s.use).two_streams;
+    const int64_t bytes = streams ? upper_panel_bytes(s.cols) : s.panel;
+    b_.CreateCall(prefetch_panels(e_),
+                  {e_.at(weight(s.use), b_.CreateMul(panel, e_.i64(bytes))), e_.i64(bytes)});
   }
 
   void emit_matmul(const Step& step, const Op& op) {
