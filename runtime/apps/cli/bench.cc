@@ -1,6 +1,7 @@
 // `OUT bench`: llama-bench's tests, columns and JSON fields. A prompt test runs n_prompt tokens from an empty
-// context; a generation test runs n_gen steps of one token for each of n_seqs sequences, logits included. Tokens are
-// arbitrary, drawn from a fixed sequence; nothing is sampled. Each test runs once to warm up and then -r times.
+// context; a generation test runs n_gen steps of one token for each of n_seqs sequences, and each step says what the next
+// token would be (the head's choice, as generation at temperature 0 does; all logits where a program stores them). Tokens
+// are arbitrary, drawn from a fixed sequence. Each test runs once to warm up and then -r times.
 //
 // Beside tokens/s stands what memory allows: GB/s is bytes of the GGUF's tensors that a step of generation reads x
 // steps/s, and share_of_bound divides it by the read bandwidth that the same workers reach in the same run
@@ -54,7 +55,13 @@ void summarize(Result* r) {
 class Bench {
  public:
   Bench(App& app, const Options& options, const Model& model)
-      : app_(app), options_(options), model_(model), ids_(app.memory), tokens_(app.memory) {}
+      : app_(app),
+        options_(options),
+        model_(model),
+        ids_(app.memory),
+        tokens_(app.memory),
+        chosen_(app.memory),
+        chosen_logits_(app.memory) {}
 
   int run();
 
@@ -81,6 +88,8 @@ class Bench {
   uint32_t workers_ = 0;
   Vec<int32_t> ids_;
   Vec<Token> tokens_;
+  Vec<int32_t> chosen_;
+  Vec<float> chosen_logits_;
 };
 
 SessionOptions Bench::session_for(const Test& test) const {
@@ -88,6 +97,7 @@ SessionOptions Bench::session_for(const Test& test) const {
   s.n_seqs = test.n_seqs;
   s.n_ctx = test.n_prompt + test.n_gen;
   s.n_outputs = test.n_seqs;
+  s.most_k = 1;
   if (s.n_ubatch < test.n_seqs) s.n_ubatch = test.n_seqs;
   return s;
 }
@@ -116,6 +126,11 @@ bool Bench::run_once(Session& session, const Test& test, float* logits) {
   sink.kind = GC_SINK_LOGITS;
   sink.logits = logits;
   sink.stride = session.logits_stride();
+  if (session.most_k() != 0) {
+    sink.kind = GC_SINK_ARGMAX;
+    sink.ids = chosen_.data();
+    sink.values = chosen_logits_.data();
+  }
   for (uint32_t i = 0; status == kOk && i < test.n_gen; ++i) {
     for (uint32_t s = 0; s < test.n_seqs; ++s)
       tokens_[s] = {ids_[(i + 31 * s) % ids_.size()], s, GC_ROLE_GENERATED, true};
@@ -131,8 +146,8 @@ bool Bench::measure(const Test& test, Result* result) {
   workers_ = session.pool().workers();
   const uint64_t bytes = uint64_t{session.logits_stride()} * test.n_seqs * sizeof(float);
   float* logits = static_cast<float*>(app_.memory.get(bytes, 64));
-  bool ok =
-      logits != nullptr && ids_.reserve(max_of<size_t>(test.n_prompt, 1024)) && tokens_.resize(test.n_seqs);
+  bool ok = logits != nullptr && chosen_.resize(test.n_seqs) && chosen_logits_.resize(test.n_seqs) &&
+            ids_.reserve(max_of<size_t>(test.n_prompt, 1024)) && tokens_.resize(test.n_seqs);
   if (!ok) app_.fail("not enough memory for ", test.n_seqs, " sequences");
   uint32_t random = 1;  // of ids: what they are does not matter, but a row of equal ones would stay in cache
   ids_.clear();
