@@ -22,7 +22,7 @@ struct RenderOptions {
   int64_t utc_offset = 0;                     // seconds east; strftime_now tells local time
   Span<const TemplateVariable> defaults;      // strings for what the context lacks: bos_token, eos_token
   uint64_t max_steps = 50'000'000;            // bound of its time: seconds
-  uint64_t max_memory = uint64_t{512} << 20;  // bytes
+  uint64_t max_memory = uint64_t{256} << 20;  // bytes
 };
 
 struct Rendered {

@@ -12,7 +12,7 @@ namespace jinja {
 
 struct Limits {
   uint64_t steps = 50'000'000;            // nodes evaluated, and 1 for each 16 bytes of text made: about 2 s
-  uint64_t memory = uint64_t{512} << 20;  // bytes
+  uint64_t memory = uint64_t{256} << 20;  // bytes
 };
 constexpr int kMaxDepth = 400;         // of nodes within nodes, macros' bodies included
 constexpr int kMaxValueDepth = 200;    // of lists within lists where they are written
