@@ -336,15 +336,14 @@ void expect_chosen(const Program& program, const std::vector<int32_t>& ids, cons
 TEST_P(Programs, ChooseTheBestOfTheirLogits) {
   const TinyProgramModel model(GetParam());
   const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
-  for (const cpu::Isa* isa : cpu::host_isas())
-    for (const cpu::HeadStreams streams : {cpu::HeadStreams::One, cpu::HeadStreams::Two}) {
-      const Program program(model, *isa, streams);
-      for (const uint32_t workers : {1u, 2u, 5u}) {
-        SCOPED_TRACE(cat(isa->name, ", ", workers, " workers"));
-        expect_chosen(program, ids, {.workers = workers, .chunk = 1, .role = GC_ROLE_GENERATED});
-        expect_chosen(program, ids, {.workers = workers, .chunk = 7});
-      }
-    }
+  // Streams have code of their own on each ISA (HeadInTwoStreamsIsTheSame); choosing has not.
+  const bool streams = GetParam().model.format == Format::Q8_0;
+  const Program program(model, cpu::best_host_isa(), streams ? cpu::HeadStreams::Two : cpu::HeadStreams::One);
+  for (const uint32_t workers : {1u, 2u, 5u}) {
+    SCOPED_TRACE(cat(workers, " workers"));
+    expect_chosen(program, ids, {.workers = workers, .chunk = 1, .role = GC_ROLE_GENERATED});
+    expect_chosen(program, ids, {.workers = workers, .chunk = 7});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Programs, ::testing::ValuesIn(testing::tiny_cases()),
