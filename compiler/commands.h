@@ -33,6 +33,7 @@ class Commands {
   bool json_ = false;
   text::TokenizeOptions tokenize_options_;
   std::string context_;
+  std::string chat_template_;
   text::ApplyTemplateOptions apply_template_options_;
 };
 
