@@ -90,8 +90,10 @@ class SectionEmitter {
     }
   }
 
-  // What the step made, and views of it, to whoever asked. Quantized rows are the kernels' own affair.
+  // What the step made, and views of it, to whoever asked. Quantized rows are the kernels' own affair, and so are rows
+  // in the order of experts.
   void show(const Step& step) {
+    if (step.split == Split::Experts) return;
     for (size_t i = 0; i < plan_.graph.values.size(); ++i) {
       const ir::Value& value = plan_.graph.values[i];
       if (value.type.elem != Elem::F32 || value.def < step.op || made_by(value.def) != step.op) continue;
@@ -186,6 +188,10 @@ class SectionEmitter {
         return emit_matmul_glu(step, op);
       case OpKind::attn_block:
         return emit_attn_block(op);
+      case OpKind::experts_in:
+        return emit_experts_in(step, op);
+      case OpKind::experts_out:
+        return emit_experts_out(step, op);
       case OpKind::softcap:
         if (step.split == Split::Columns) return emit_softcap_columns(step, op);
         [[fallthrough]];
@@ -208,6 +214,7 @@ class SectionEmitter {
       case OpKind::residual_norm:
       case OpKind::rope:
       case OpKind::concat:
+      case OpKind::route:
         return emit_row_wise(step, op);
       case OpKind::slice:
       case OpKind::heads:
@@ -311,6 +318,12 @@ class SectionEmitter {
         Value* outputs = e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, outputs));
         outputs = e_.at(outputs, b_.CreateShl(lo, 2));
         b_.CreateCall(select(e_, cols), {x0.base, x0.stride, outputs, y.base, y.stride, n});
+        return;
+      }
+      case OpKind::route: {
+        const Rows x0 = x(0);
+        b_.CreateCall(route(e_, route_spec(plan_.graph, op)),
+                      {x0.base, x0.stride, weight_or_null(op, "bias"), y.base, y.stride, n});
         return;
       }
       case OpKind::glu:
@@ -646,6 +659,25 @@ class SectionEmitter {
       Value* left = b_.CreateSub(hi, at);
       body(at, b_.CreateSelect(b_.CreateICmpULT(left, chunk), left, chunk));
     });
+  }
+
+  // ---- Mixtures of experts ----
+
+  void emit_experts_in(const Step& step, const Op& op) {
+    const Rows x = rows_of(op.inputs[0]), routing = rows_of(op.inputs[1]), y = rows_of(op.results[0]);
+    b_.CreateCall(
+        experts_in(e_, experts_in_spec(plan_.graph, op)),
+        {x.base, x.stride, routing.base, routing.stride, row_count(step), weight_or_null(op, "gate"),
+         weight_or_null(op, "up"), weight_or_null(op, "gate_bias"), weight_or_null(op, "up_bias"), y.base,
+         frame_.ptr(Slot::scratch), frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
+  }
+
+  void emit_experts_out(const Step& step, const Op& op) {
+    const Rows x = rows_of(op.inputs[0]), routing = rows_of(op.inputs[1]), y = rows_of(op.results[0]);
+    b_.CreateCall(experts_out(e_, experts_out_spec(plan_.graph, op)),
+                  {x.base, routing.base, routing.stride, row_count(step), weight_or_null(op, "down"),
+                   weight_or_null(op, "bias"), y.base, y.stride, frame_.ptr(Slot::scratch),
+                   frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
   }
 
   // ---- Attention ----

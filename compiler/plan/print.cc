@@ -16,6 +16,8 @@ const char* text(Split split) {
       return "panels";
     case Split::Columns:
       return "columns";
+    case Split::Experts:
+      return "experts";
     case Split::Units:
       return "units";
   }
