@@ -260,7 +260,7 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
   if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
   int64_t bytes = 0;
-  for (int kv_type : {GC_KV_F32, GC_KV_F16})
+  for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type)
     bytes = std::max(bytes, attn_scratch_bytes(attn_spec(graph, op, kv_type)));
   return bytes;
 }
@@ -280,7 +280,6 @@ int64_t CpuBackend::split_bytes(const Graph& graph, const Op& op) const {
 }
 
 int64_t CpuBackend::kv_block_bytes(const ir::State& state, int kv_type) const {
-  if (kv_type != GC_KV_F32 && kv_type != GC_KV_F16) return 0;
   return kv_state_bytes(state.heads, state.k_dim, state.v_dim, kv_type);
 }
 

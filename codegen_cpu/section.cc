@@ -708,10 +708,22 @@ class SectionEmitter {
   }
 
   // A row's keys are needed by rows of its own sequence: when each has one row, by the worker that appended them.
-  void meet_after_append() {
+  // Else workers meet; and as a later row of a prompt sees more, each takes one share from either end.
+  void attend_whole_rows(const AttnCall& c, const std::function<void(Value* lo, Value* hi)>& attend) {
     Value* flags = e_.member_i32(frame_.ptr(Slot::step), offsetof(gc_step, flags));
-    Value* alone = b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH));
-    e_.if_then(b_.CreateICmpEQ(alone, e_.i32(0)), [&] { frame_.meet(); });
+    Value* alone = b_.CreateICmpNE(b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH)), e_.i32(0));
+    e_.if_then(b_.CreateNot(alone), [&] { frame_.meet(); });
+    Value* worker = frame_.i64(Slot::worker);
+    Value* shares = b_.CreateShl(frame_.i64(Slot::workers), 1);
+    Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.kv_heads));
+    auto bound = [&](Value* j) { return b_.CreateCall(share_units(e_), {units, j, shares}); };
+    Value* one = e_.i64(1);
+    Value* other = b_.CreateSub(b_.CreateSub(shares, one), worker);
+    e_.for_range(e_.i64(0), b_.CreateSelect(alone, one, e_.i64(2)), 1, [&](Value* i) {
+      Value* j = b_.CreateSelect(b_.CreateICmpEQ(i, e_.i64(0)), worker, other);
+      attend(b_.CreateSelect(alone, c.lo, bound(j)),
+             b_.CreateSelect(alone, c.hi, bound(b_.CreateAdd(j, one))));
+    });
   }
 
   // Attention of the rows, whose keys and values are appended: q at the beginning of q's rows.
@@ -720,10 +732,11 @@ class SectionEmitter {
     const Rows y = rows_of(op.results[0]);
     Value* sinks = weight_or_null(op, "sinks");
     auto whole_rows = [&] {
-      meet_after_append();
-      call(attn(e_, c.spec), c.head,
-           {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, c.lo, c.hi,
-            frame_.ptr(Slot::scratch)});
+      attend_whole_rows(c, [&](Value* lo, Value* hi) {
+        call(attn(e_, c.spec), c.head,
+             {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, lo, hi,
+              frame_.ptr(Slot::scratch)});
+      });
     };
     if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
     // Fewer units than workers over a long context: workers share the ranges of positions.
