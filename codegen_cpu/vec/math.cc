@@ -43,7 +43,7 @@ Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32
 }  // namespace
 
 // Several at once go side by side, step by step: one's steps wait for each other.
-Vec::Values exp(Vec& v, Vec::Values x) {
+Vec::Values exp_each(Vec& v, Vec::Values x) {
   llvm::IRBuilder<>& b = v.e().b();
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
   constexpr double kLn2High = 0x1.62e43p-1f;
@@ -71,7 +71,7 @@ Vec::Values exp(Vec& v, Vec::Values x) {
   });
 }
 
-Value* exp(Vec& v, Value* x) { return exp(v, Vec::Values{x})[0]; }
+Value* exp(Vec& v, Value* x) { return exp_each(v, {x})[0]; }
 
 Value* sigmoid(Vec& v, Value* x) { return v.div(v.splat(1.0), v.add(v.splat(1.0), exp(v, v.neg(x)))); }
 

@@ -120,7 +120,7 @@ void Tiles::softmax(const Softmax& s, Value* n) {
     Values x = load_row(row_of(g));
     Value* from = base(v_.load_splat(e_.at(s.tops, g, std::int64_t{4})));
     for (Value*& y : x) y = v_.sub(y, from);
-    x = exp(v_, x);
+    x = exp_each(v_, x);
     for (int c = 0; c < kKeyVectors; ++c) v_.store(x[c], e_.at(row_of(g), c * Vec::kLanes * 4));
     Value* sum = v_.reduce_add(v_.add(v_.add(x[0], x[2]), v_.add(x[1], x[3])));
     e_.store(sum, e_.at(s.sums, g, std::int64_t{4}), 4);
