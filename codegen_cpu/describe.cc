@@ -181,6 +181,9 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
         c.structure({c.string(f.format), c.u32(f.tensors), c.u64(f.file_bytes), c.u64(f.image_bytes)}));
   const double none = std::numeric_limits<double>::quiet_NaN();
   const SamplingDefaults& s = info.sampling;
+  auto count = [&c](std::optional<int64_t> v) {
+    return c.u32(static_cast<uint32_t>(static_cast<int32_t>(v.value_or(GC_UNSET))));
+  };
   Constant* tokenizer = facts.tokenizer_symbol.empty() ? c.null() : c.declare(facts.tokenizer_symbol);
   c.define("gc_the_model", c.structure({c.u32(GC_ABI_VERSION),
                                         c.u32(sizeof(gc_model)),
@@ -203,8 +206,15 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
                                         c.f32(s.top_p.value_or(none)),
                                         c.f32(s.min_p.value_or(none)),
                                         c.f32(s.repeat_penalty.value_or(none)),
-                                        c.u32(static_cast<uint64_t>(s.top_k.value_or(-1))),
-                                        c.u32(0)}));
+                                        c.f32(s.xtc_probability.value_or(none)),
+                                        c.f32(s.xtc_threshold.value_or(none)),
+                                        c.f32(s.mirostat_tau.value_or(none)),
+                                        c.f32(s.mirostat_eta.value_or(none)),
+                                        count(s.top_k),
+                                        count(s.repeat_last_n),
+                                        count(s.mirostat),
+                                        c.u32(0),
+                                        c.string(s.samplers)}));
   return module;
 }
 

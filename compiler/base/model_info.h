@@ -12,7 +12,9 @@ namespace gc {
 // Samplers that the model's authors recommend; absent: not said.
 struct SamplingDefaults {
   std::optional<double> temperature, top_p, min_p, repeat_penalty;
-  std::optional<int64_t> top_k, repeat_last_n;
+  std::optional<double> xtc_probability, xtc_threshold, mirostat_tau, mirostat_eta;
+  std::optional<int64_t> top_k, repeat_last_n, mirostat;
+  std::string samplers;  // the chain's names, ';' between; empty: the file has none
 };
 
 struct ModelInfo {

@@ -231,6 +231,7 @@ std::uint32_t flags_of(const Vocab& v, std::uint32_t defaults, const Resolved& r
 }
 
 void finish(BlobWriter& blob, const fz::Meta& meta, fz::Kind kind, const Vocab& v, FrozenVocab& out) {
+  if (!v.suppress.empty()) blob.add(fz::kSuppress, v.suppress);
   blob.add(fz::kMeta, &meta, sizeof meta);
   out.blob = blob.finish(kind, static_cast<std::uint32_t>(v.tokens.size()));
   out.has_tokenizer = true;

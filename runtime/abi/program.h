@@ -9,7 +9,7 @@
  * GC_ABI_VERSION, and the runtime refuses a program of another version.
  *
  * Not built yet, though the seam has room for it (an entry answers GC_ERR_UNSUPPORTED): layer ranges other than all
- * layers, embeddings as a sink or as rows, `encode`, state kinds other than KV.
+ * layers, embeddings as a sink or as rows, `encode`, state kinds other than KV, expert row lists.
  */
 #ifndef GC_RUNTIME_ABI_PROGRAM_H_
 #define GC_RUNTIME_ABI_PROGRAM_H_
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 2u
+#define GC_ABI_VERSION 3u
 
 typedef enum gc_status {
   GC_OK = 0,
@@ -125,10 +125,10 @@ typedef struct gc_seq {
 
 /* ---- Experts ----
  *
- * A layer with a mixture of experts decides in the step which rows each expert computes. Each worker makes these lists
- * for itself from the rows' routing weights, in its part of the arena (sized for the worst case: every row in n_used
- * lists), takes its share of the columns of all experts with rows, and multiplies an expert's rows as one block; a row's
- * results are added in ascending order of experts, so the bits depend neither on the batch nor on the workers. */
+ * A layer with a mixture of experts decides in the step which rows each expert computes. Routing writes these lists into
+ * the arena (sized for the worst case: every row in n_used lists); after a meet each worker takes its share of the
+ * panels of all experts with rows, by bytes, computed from `begin`; an expert's rows are multiplied as one block; a
+ * row's results are added in ascending order of experts, whoever computed them, so the bits don't depend on the batch. */
 typedef struct gc_expert_lists {
   uint32_t n_experts, n_used;
   const uint32_t* begin; /* [n_experts + 1]: expert e has the entries begin[e] .. begin[e + 1) */
@@ -290,6 +290,8 @@ typedef struct gc_format_use {
   uint64_t file_bytes, image_bytes;
 } gc_format_use;
 
+#define GC_UNSET INT32_MIN
+
 typedef struct gc_model {
   uint32_t abi_version, size;
   const char* name;
@@ -304,10 +306,12 @@ typedef struct gc_model {
   uint64_t touched_bytes;   /* of the GGUF's tensors that one generated token reads */
   const uint8_t* tokenizer; /* runtime/text/frozen.h; NULL without a tokenizer */
   uint64_t tokenizer_bytes;
-  /* Sampling defaults of the file (general.sampling.*); a NaN or a negative count: the file has none. */
+  /* Sampling defaults of the file (general.sampling.*); a NaN, GC_UNSET or an empty text: the file has none. */
   float temp, top_p, min_p, repeat_penalty;
-  int32_t top_k;
+  float xtc_probability, xtc_threshold, mirostat_tau, mirostat_eta;
+  int32_t top_k, repeat_last_n, mirostat;
   uint32_t reserved;
+  const char* samplers; /* "top_k;temperature": the chain */
 } gc_model;
 
 extern const gc_model gc_the_model;

@@ -37,6 +37,9 @@ Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenize
     return out_of_memory();
   Vec<LogitBias> bias(allocator_);
   if (!bias.append(options.bias)) return out_of_memory();
+  if (tokenizer_ != nullptr)
+    for (int32_t id : tokenizer_->view().suppressed())
+      if (!bias.push({id, -__builtin_inff()})) return out_of_memory();
   if (options.ignore_eog && tokenizer_ != nullptr)
     for (int32_t id : tokenizer_->view().eog())
       if (!bias.push({id, -__builtin_inff()})) return out_of_memory();
@@ -45,6 +48,9 @@ Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenize
   if (s == kErrMemory) return out_of_memory();
   if (s != kOk) return s;
   if (init_head(bias) != kOk) return out_of_memory();
+  s = init_breakers(options);
+  if (s == kErrMemory) return out_of_memory();
+  if (s != kOk) return s;
   s = stop_.init(options.stops);
   if (s == kErrMemory) return out_of_memory();
   if (s != kOk) format_to(message, "a stop string is empty");
@@ -94,6 +100,17 @@ Status Generator::sample(int32_t* token) {
   size_t n = 0;
   while (n < ids_.size() && ids_[n] >= 0) ++n;
   return sampler_.sample_list(ids_.span().sub(0, n), values_.span().sub(0, n), true, token);
+}
+
+// Only for a chain that uses them: it takes a pass over the vocabulary.
+Status Generator::init_breakers(const GenerateOptions& options) {
+  bool dry = false;
+  for (const SamplerStage& stage : options.chain)
+    dry |= stage.kind == SamplerKind::kDry && dry_works(stage.dry);
+  if (!dry || tokenizer_ == nullptr) return kOk;
+  DryBreakers breakers(allocator_);
+  const Status s = add_breakers(*tokenizer_, options.dry_breakers, allocator_, breakers);
+  return s == kOk ? sampler_.set_breakers(breakers) : s;
 }
 
 Status Generator::check_prompt(Span<const int32_t> prompt, Span<char> message) const {

@@ -15,6 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/vec.h"
 #include "runtime/core/session.h"
+#include "runtime/text/breakers.h"
 #include "runtime/text/sampler.h"
 #include "runtime/text/stop.h"
 #include "runtime/text/tokenizer.h"
@@ -30,6 +31,7 @@ struct GenerateOptions {
   // Copied by init().
   Span<const SamplerStage> chain;
   Span<const LogitBias> bias;
+  Span<const Str> dry_breakers = {kDryBreakers, sizeof kDryBreakers / sizeof kDryBreakers[0]};
   Span<const Str> stops;
 };
 
@@ -77,6 +79,7 @@ class Generator {
   bool head_chooses() const { return logits_ == nullptr; }
 
  private:
+  Status init_breakers(const GenerateOptions& options);
   Status check_prompt(Span<const int32_t> prompt, Span<char> message) const;
   Status run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message);
   Status loop(OnToken on_token, void* user, End* end, Span<char> message);

@@ -174,6 +174,23 @@ Status Candidates::keep_top(size_t k) {
   return s == kOk ? take_keys(k, k <= kSortLimit) : s;
 }
 
+Status Candidates::keep(Span<const uint32_t> indices) {
+  keys_.clear();
+  for (uint32_t i : indices)
+    if (!keys_.push(key(i))) return kErrMemory;
+  return take_keys(indices.size(), false);
+}
+
+Status Candidates::greatest_logits(size_t k, Vec<float>& out) {
+  out.clear();
+  Status s = rank(k);
+  if (s != kOk) return s;
+  if (k > kSortLimit) sort(keys_.data(), keys_.size(), key_before);
+  for (Key key : keys_)
+    if (!out.push(key_logit(key))) return kErrMemory;
+  return kOk;
+}
+
 Status Candidates::keep_from(float threshold, size_t min_keep) {
   size_t n = size(), enough = 0;
   if (!find_maxima()) return kErrMemory;

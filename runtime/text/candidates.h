@@ -48,6 +48,14 @@ class Candidates {
   Status keep_from(float threshold, size_t min_keep);
   // Keeps the shortest prefix, by order, whose probability reaches p, at least min_keep.
   Status keep_mass(float p, size_t min_keep);
+  // Keeps those at `indices`, in their order.
+  Status keep(Span<const uint32_t> indices);
+  // The k greatest logits, falling; the candidates stay as they are.
+  Status greatest_logits(size_t k, Vec<float>& out);
+  // Does a stand before b: by falling logit, then by rising id?
+  bool before(size_t a, size_t b) const {
+    return logits_[a] != logits_[b] ? logits_[a] > logits_[b] : id(a) < id(b);
+  }
   // Divides all logits by t > 0. Where that would overflow they become relative to the greatest first.
   void divide(float t);
   // Fills prob() and returns their sum before normalisation; 0 when all are -inf.

@@ -82,7 +82,8 @@ Status View::open(Span<const uint8_t> data) {
       !v.take(kBytes, 256, &v.bytes_) || !v.take(kSpecial, UINT64_MAX, &v.special_) ||
       !v.take(kEog, UINT64_MAX, &v.eog_) || !v.take(kMerges, UINT64_MAX, &v.merges_) || !v.take_words() ||
       !v.take(kTrie, UINT64_MAX, &v.trie_) || !v.take(kNormal32, UINT64_MAX, &v.normal_) ||
-      !v.take(kNormalPages, UINT64_MAX, &v.normal_pages_) || !v.take(kCharMap, UINT64_MAX, &v.char_map_))
+      !v.take(kNormalPages, UINT64_MAX, &v.normal_pages_) || !v.take(kCharMap, UINT64_MAX, &v.char_map_) ||
+      !v.take(kSuppress, UINT64_MAX, &v.suppressed_))
     return kErrImage;
   if (!v.normal_pages_.empty() && v.normal_pages_.size() != kCharPages) return kErrImage;
   if (!v.offsets_.empty() && v.offsets_.size() != n + 1) return kErrImage;
@@ -215,6 +216,8 @@ Status View::deep_check() const {
     if (t.first_child + uint64_t{t.n_children} > special_.size() || !id_or_none(t.any_id) ||
         !id_or_none(t.user_id))
       return kErrImage;
+  for (int32_t id : suppressed_)
+    if (id < 0 || id >= n) return kErrImage;
   for (const PieceNode& t : trie_)
     if (t.first_child + uint64_t{t.count()} > trie_.size() || !id_or_none(t.id)) return kErrImage;
   for (uint16_t step : words_.steps)

@@ -17,6 +17,7 @@
 //   BYTE  i32[256]              byte -> id of its fallback token, -1 where the vocabulary has none
 //   SPEC  TrieNode[]            trie of the pieces that are matched in raw text before anything else
 //   EOGT  i32[]                 ids that end a generation, ascending
+//   SUPP  i32[]                 ids that are never to be generated
 //   MERG  Merge[n_slots]        BPE: (left id, right id) -> rank and result, open addressing at a load of 1/2
 //   WORD  WordHeader, WordStage[]   how BPE cuts words (words.h), with WSTP u16[] its steps, WPAG u16[0x1100] and
 //                               WCLS u8[] its classes of characters
@@ -87,6 +88,7 @@ constexpr uint32_t kTrie = tag("TRIE");
 constexpr uint32_t kNormal32 = tag("NORM");
 constexpr uint32_t kNormalPages = tag("NPAG");
 constexpr uint32_t kCharMap = tag("CHRM");
+constexpr uint32_t kSuppress = tag("SUPP");
 
 struct Header {
   uint32_t magic;
@@ -252,6 +254,8 @@ class View {
   const Meta& meta() const { return *meta_; }
   bool has(Flag f) const { return meta_->flags & f; }
   Span<const int32_t> eog() const { return eog_; }
+  // Ids that are never to be generated.
+  Span<const int32_t> suppressed() const { return suppressed_; }
   bool is_eog(int32_t id) const;
 
   // Bytes of a piece; empty for an id out of range.
@@ -324,6 +328,7 @@ class View {
   Span<const uint32_t> normal_;
   Span<const uint16_t> normal_pages_;
   Span<const uint8_t> char_map_;
+  Span<const int32_t> suppressed_;
 };
 
 }  // namespace frozen

@@ -112,8 +112,7 @@ class Recipe:
 
         self.tensors = dict(expand(model["model"]))
         for layer in range(model.get("layers", 2)):
-            names = model.get(f"layer {layer}", model["layer"])
-            self.tensors |= {f"blk.{layer}.{suffix}": dims for suffix, dims in expand(names)}
+            self.tensors |= {f"blk.{layer}.{suffix}": dims for suffix, dims in expand(model["layer"])}
 
     def _plain(self, book, model):
         self.n_vocab = model["vocabulary"]

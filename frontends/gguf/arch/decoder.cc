@@ -107,8 +107,21 @@ SamplingDefaults sampling_defaults(const File& file) {
   s.top_p = file.find_f32("general.sampling.top_p");
   s.min_p = file.find_f32("general.sampling.min_p");
   s.repeat_penalty = file.find_f32("general.sampling.penalty_repeat");
-  if (const Value* v = file.find("general.sampling.top_k")) s.top_k = v->as_int();
-  if (const Value* v = file.find("general.sampling.penalty_last_n")) s.repeat_last_n = v->as_int();
+  s.xtc_probability = file.find_f32("general.sampling.xtc_probability");
+  s.xtc_threshold = file.find_f32("general.sampling.xtc_threshold");
+  s.mirostat_tau = file.find_f32("general.sampling.mirostat_tau");
+  s.mirostat_eta = file.find_f32("general.sampling.mirostat_eta");
+  auto count = [&file](const char* key) -> std::optional<int64_t> {
+    const Value* v = file.find(key);
+    if (!v) return std::nullopt;
+    const std::optional<int64_t> n = v->is_array() ? std::nullopt : v->as_int();
+    if (!n || *n < -1 || *n > INT32_MAX) file.fail_key(key, cat("expected a count, found ", v->describe()));
+    return n;
+  };
+  s.top_k = count("general.sampling.top_k");
+  s.repeat_last_n = count("general.sampling.penalty_last_n");
+  s.mirostat = count("general.sampling.mirostat");
+  s.samplers = file.get_string("general.sampling.sequence", "");
   return s;
 }
 

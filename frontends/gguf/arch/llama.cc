@@ -11,13 +11,10 @@
 
 namespace gc::gguf {
 
-// Mixtral and others of its form.
-constexpr Form::Experts kExperts{.in = Form::Experts::In::IfCounted, .norm = Form::Experts::Norm::Always};
-
-LoadedModel load_llama(const File& file) { return load_dense(file, {.name = "llama", .experts = kExperts}); }
+LoadedModel load_llama(const File& file) { return load_dense(file, {.name = "llama"}); }
 
 LoadedModel load_mistral3(const File& file) {
-  return load_dense(file, {.name = "mistral3", .temper_key = true, .experts = kExperts});
+  return load_dense(file, {.name = "mistral3", .temper_key = true});
 }
 
 }  // namespace gc::gguf

@@ -182,6 +182,33 @@ TEST_F(Cli, BadNumbersAndModels) {
   EXPECT_FAILS(run({"-p", "a\nb", "--tem\np"}), "unknown flag '--tem?p'; did you mean --temp?");
 }
 
+TEST_F(Cli, SamplersByFlags) {
+  // A bias decides; a ban, too.
+  const Ran base = run({"-p", "0", "--temp", "0", "-n", "1", "--ids", "--no-perf", "--no-display-prompt"});
+  EXPECT_EQ(base.status, 0);
+  const std::string first(base.out.substr(0, base.out.find_first_of(",\n")));
+  const Ran banned = run({"-p", "0", "--temp", "0", "-n", "1", "--ids", "--no-perf", "--no-display-prompt", "-l",
+                          first + "-inf"});
+  EXPECT_EQ(banned.status, 0);
+  EXPECT_NE(banned.out, base.out);
+  EXPECT_FAILS(run({"-p", "a", "--logit-bias", "3"}),
+               "--logit-bias: '3' is not a token id, + or -, and a number");
+  EXPECT_FAILS(run({"-p", "a", "--sampler-seq", "kq"}), "no sampler has the letter 'q'");
+  EXPECT_FAILS(run({"-p", "a", "--typical", "nan"}), "--typical: 'nan' is not a number");
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--mirostat", "2", "--mirostat-lr", "0.2", "--mirostat-ent", "4"},
+        {"--mirostat", "1"},
+        {"--dry-multiplier", "0.8", "--dry-sequence-breaker", "none"},
+        {"--dry-multiplier", "0.8", "--xtc-probability", "0.5", "--typical", "0.9", "--top-nsigma", "2"},
+        {"--sampler-seq", "edskypmxta", "--adaptive-target", "0.5", "--dynatemp-range", "0.2"}}) {
+    std::vector<std::string> all = {"-p", "0", "-n", "8", "-s", "7", "--no-perf"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Ran a = run(all), b = run(all);
+    EXPECT_EQ(a.status, 0) << a.err;
+    EXPECT_EQ(a.out, b.out);
+  }
+}
+
 TEST_F(Cli, ClosedOutputEndsQuietly) {
   const Ran r = run({"-p", "0", "--temp", "0", "-c", "100000"}, {.in_child = [] {
                       int fds[2];

@@ -71,7 +71,9 @@ constexpr Row kRows[] = {
   {kRun, "-no-cnv --no-conversation", nullptr, "complete, don't chat: what this does anyway", Kind::kOff, AT(conversation)},
   // ---- sampling
   {kRun, "-s --seed", "N", "the same seed gives the same text; -1: random (default)", Kind::kSeed, AT(seed)},
-  {kRun, "--samplers", "NAMES", "stages in order (default 'penalties;top_k;top_p;min_p;temperature')", Kind::kText, AT(samplers)},
+  {kRun, "--samplers", "NAMES", "stages in order (default 'penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature')", Kind::kText, AT(samplers)},
+  {kRun, "--sampler-seq --sampling-seq", "LETTERS", "the same by letters (default edskypmxt)", Kind::kText, AT(sampler_letters)},
+  {kRun, "-l --logit-bias", "ID+X", "added to a token's logit; ID-X takes off, ID-inf bans; may be repeated", Kind::kTexts, AT(logit_bias)},
   {kRun, "--temp --temperature", "X", "0: always the likeliest token (default 0.8)", Kind::kReal, AT(temp)},
   {kRun, "--top-k", "N", "choose among the N likeliest; 0: all (default 40)", Kind::kInt, AT(top_k), INT32_MIN, kMost},
   {kRun, "--top-p", "X", "choose among the likeliest that together have this probability (default 0.95)", Kind::kReal, AT(top_p)},
@@ -80,6 +82,22 @@ constexpr Row kRows[] = {
   {kRun, "--repeat-last-n", "N", "tokens that penalties look back on; -1: all (default 64)", Kind::kInt, AT(repeat_last_n), -1, kMost},
   {kRun, "--presence-penalty", "X", "taken off once for a token that was there (default 0)", Kind::kReal, AT(presence_penalty)},
   {kRun, "--frequency-penalty", "X", "taken off for each time that it was there (default 0)", Kind::kReal, AT(frequency_penalty)},
+  {kRun, "--typical --typical-p", "X", "choose among tokens about as surprising as expected, together this likely; 1: all (default)", Kind::kReal, AT(typ_p)},
+  {kRun, "--top-nsigma --top-n-sigma", "X", "leave out logits this many standard deviations below the greatest; -1: none (default)", Kind::kReal, AT(top_n_sigma)},
+  {kRun, "--xtc-probability", "X", "of leaving out the likeliest tokens at a step (default 0)", Kind::kReal, AT(xtc_probability)},
+  {kRun, "--xtc-threshold", "X", "what counts as likeliest then; above 0.5: never (default 0.1)", Kind::kReal, AT(xtc_threshold)},
+  {kRun, "--dynatemp-range", "X", "temperatures from T-X to T+X, by how even the choice is (default 0)", Kind::kReal, AT(dynatemp_range)},
+  {kRun, "--dynatemp-exp", "X", "exponent of that (default 1)", Kind::kReal, AT(dynatemp_exponent)},
+  {kRun, "--dry-multiplier", "X", "above 0: tokens that go on with a repetition become less likely (default 0)", Kind::kReal, AT(dry_multiplier)},
+  {kRun, "--dry-base", "X", "the longer it is, by a power of this (default 1.75)", Kind::kReal, AT(dry_base)},
+  {kRun, "--dry-allowed-length", "N", "of a repetition that costs nothing (default 2)", Kind::kInt, AT(dry_allowed_length), 0, kMost},
+  {kRun, "--dry-penalty-last-n", "N", "tokens looked back on; -1: all (default 64)", Kind::kInt, AT(dry_last_n), -1, kMost},
+  {kRun, "--dry-sequence-breaker", "TEXT", "ends a repetition, instead of line ends, ':', '\"' and '*'; 'none'; may be repeated", Kind::kTexts, AT(dry_breakers)},
+  {kRun, "--mirostat", "N", "1, 2: Mirostat instead of the stages; 0: not (default)", Kind::kInt, AT(mirostat), 0, 2},
+  {kRun, "--mirostat-lr", "X", "its learning rate (default 0.1)", Kind::kReal, AT(mirostat_eta)},
+  {kRun, "--mirostat-ent", "X", "its target, in bits (default 5)", Kind::kReal, AT(mirostat_tau)},
+  {kRun, "--adaptive-target", "X", "of the stage adaptive_p: choose tokens near this probability; -1: any (default)", Kind::kReal, AT(adaptive_target)},
+  {kRun, "--adaptive-decay", "X", "of its memory, 0 to 0.99 (default 0.9)", Kind::kReal, AT(adaptive_decay)},
   // ---- logits
   {kLog, "-o --output", "FILE", "where the logits go: little-endian f32 [tokens, vocabulary]", Kind::kText, AT(output)},
   {kLog | kPpl, "--decode", nullptr, "as generated tokens, one by one (default: as a prompt)", Kind::kOn, AT(decode)},
@@ -146,7 +164,7 @@ struct Getopt {
   // "-": arguments come in their order, whatever the environment says; ":": getopt prints nothing.
   char shorts[2 * kRowCount + 3] = "-:";
   int row_of_letter[128] = {};
-  char names[2048];
+  char names[4096];
 
   bool build(Command command) {
     size_t used = 0, n_long = 0, n_short = 2;

@@ -76,6 +76,8 @@ struct Options {
   uint64_t seed = 0;
   bool random_seed = true;
   const char* samplers = nullptr;
+  const char* sampler_letters = nullptr;
+  TextList logit_bias;
   float temp = __builtin_nanf("");
   float top_p = __builtin_nanf("");
   float min_p = __builtin_nanf("");
@@ -83,7 +85,23 @@ struct Options {
   float presence_penalty = 0;
   float frequency_penalty = 0;
   int64_t top_k = kUnset;
-  int64_t repeat_last_n = 64;
+  int64_t repeat_last_n = kUnset;
+  float dynatemp_range = 0;
+  float dynatemp_exponent = 1;
+  float typ_p = 1;
+  float top_n_sigma = -1;
+  float xtc_probability = __builtin_nanf("");
+  float xtc_threshold = __builtin_nanf("");
+  float dry_multiplier = 0;
+  float dry_base = 1.75f;
+  int64_t dry_allowed_length = 2;
+  int64_t dry_last_n = 64;
+  TextList dry_breakers;  // none: the usual ones
+  int64_t mirostat = kUnset;
+  float mirostat_tau = __builtin_nanf("");
+  float mirostat_eta = __builtin_nanf("");
+  float adaptive_target = -1;
+  float adaptive_decay = 0.9f;
   // Bench.
   IntList bench_prompt, bench_gen, bench_sequences;
   int64_t repetitions = 5;

@@ -117,6 +117,9 @@ TEST(Options, UnsetMeansTheModelsOwn) {
   const Options o = parse(Command::kComplete, {}).options;
   EXPECT_TRUE(std::isnan(o.temp) && std::isnan(o.top_p) && std::isnan(o.min_p) &&
               std::isnan(o.repeat_penalty));
+  EXPECT_EQ(o.repeat_last_n, Options::kUnset);
+  EXPECT_EQ(o.mirostat, Options::kUnset);
+  EXPECT_TRUE(std::isnan(o.xtc_probability));
   EXPECT_EQ(o.top_k, Options::kUnset);
   EXPECT_TRUE(o.random_seed);
   EXPECT_EQ(o.n_predict, -1);

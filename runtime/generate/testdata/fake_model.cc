@@ -193,7 +193,9 @@ gc_model make_model() {
   m.tokenizer = blob.data();
   m.tokenizer_bytes = blob.size();
   m.temp = m.top_p = m.min_p = m.repeat_penalty = NAN;
-  m.top_k = -1;
+  m.xtc_probability = m.xtc_threshold = m.mirostat_tau = m.mirostat_eta = NAN;
+  m.top_k = m.repeat_last_n = m.mirostat = GC_UNSET;
+  m.samplers = "";
   return m;
 }
 
