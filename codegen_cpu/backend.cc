@@ -50,7 +50,71 @@ std::string can_glu(const Graph& graph, const Op& op) {
   return rows % unit == 0 ? "" : cat(rows, " gate rows, no multiple of ", unit);
 }
 
+// Experts' matrices are multiplied alone: each has whole panels, and its rows the input that its format wants.
+std::string can_experts(const Graph& graph, const Op& op) {
+  const bool in = op.kind == OpKind::experts_in;
+  for (const char* slot : {in ? "gate" : "down", in ? "up" : "down"}) {
+    if (!op.one(slot)) continue;
+    if (std::string missing = can_multiply(graph, op, {*op.one(slot)}); !missing.empty()) return missing;
+    const ir::Weight& w = graph.weight(op.one(slot)->weight);
+    const int64_t unit = in ? glu_unit(op.out()) : kPanelRows;
+    const int64_t rows = op.i64_or(AttrName::joined, 0) != 0 ? w.shape[1] / 2 : w.shape[1];
+    if (rows % unit != 0) return cat("experts of ", rows, " rows ('", w.name, "'), no multiple of ", unit);
+  }
+  const Op& maker = graph.ops[graph.value(op.inputs[0]).def];
+  if (!in && maker.kind != OpKind::experts_in)
+    return cat("its input must come from experts_in, not ", ir::info(maker.kind).name,
+               "; pass join_quantize sees to that");
+  return "";
+}
+
 }  // namespace
+
+RouteSpec route_spec(const Graph& graph, const Op& op) {
+  const bool chosen = op.i64_or(AttrName::chosen, 0) != 0;
+  return {.experts = graph.value(op.inputs[0]).type.dims[1].size,
+          .used = op.i64(AttrName::used),
+          .bias = op.one("bias").has_value(),
+          .sigmoid = op.has(AttrName::fn),
+          .normed = chosen || op.i64_or(AttrName::norm, 0) != 0,
+          .least = chosen ? 0 : 0x1p-14f,
+          .by = static_cast<float>(op.f32_or(AttrName::by, 1)),
+          .groups = op.i64_or(AttrName::groups, 1),
+          .groups_used = op.i64_or(AttrName::groups_used, 1)};
+}
+
+ExpertsInSpec experts_in_spec(const Graph& graph, const Op& op) {
+  ExpertsInSpec s{};
+  const ir::Weight& up = graph.weight(op.one("up")->weight);
+  s.experts = up.shape[0], s.n = up.shape[1], s.k = up.shape[2];
+  s.used = op.i64(AttrName::used);
+  s.input = graph.value(op.inputs[0]).type.elem;
+  s.up = up.format;
+  if (const auto gate = op.one("gate")) s.gate = graph.weight(gate->weight).format;
+  s.joined = op.i64_or(AttrName::joined, 0) != 0;
+  if (s.joined) s.n /= 2;
+  s.gate_bias = s.joined ? op.one("up_bias").has_value() : op.one("gate_bias").has_value();
+  s.up_bias = op.one("up_bias").has_value();
+  s.weigh = op.i64_or(AttrName::weigh, 0) != 0;
+  s.fn = op.fn();
+  if (op.has(AttrName::limit)) s.limit = static_cast<float>(op.f32(AttrName::limit));
+  s.up_add = static_cast<float>(op.f32_or(AttrName::up_add, 0));
+  s.out = op.out();
+  return s;
+}
+
+ExpertsOutSpec experts_out_spec(const Graph& graph, const Op& op) {
+  ExpertsOutSpec s{};
+  const ir::Weight& down = graph.weight(op.one("down")->weight);
+  const ir::Type& input = graph.value(op.inputs[0]).type;
+  s.experts = down.shape[0], s.n = down.shape[1], s.k = down.shape[2];
+  s.used = input.dims[1].size;
+  s.input = input.elem;
+  s.down = down.format;
+  s.bias = op.one("bias").has_value();
+  s.weigh = op.i64_or(AttrName::weigh, 0) != 0;
+  return s;
+}
 
 AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   AttnSpec s;
@@ -99,6 +163,11 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
       return can_multiply(graph, op, op.slot("rows"));
     case OpKind::matmul_glu:
       return can_glu(graph, op);
+    case OpKind::experts_in:
+    case OpKind::experts_out:
+      return can_experts(graph, op);
+    case OpKind::route:
+      return op.has(AttrName::fn) && op.fn() != ir::Fn::sigmoid ? cat("fn ", ir::name(op.fn())) : "";
     case OpKind::embed:
     case OpKind::embed_position: {
       const ir::Weight& w = graph.weight(op.one("table")->weight);
@@ -187,15 +256,19 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
     return streams + 64 * kHeadPanelsFewRows * GC_REDUNDANT_ROWS;
   }
   if (op.kind == OpKind::matmul_glu) return 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS;
+  if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
+  if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
   if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
   int64_t bytes = 0;
-  for (int kv_type : {GC_KV_F32, GC_KV_F16})
+  for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type)
     bytes = std::max(bytes, attn_scratch_bytes(attn_spec(graph, op, kv_type)));
   return bytes;
 }
 
 int64_t CpuBackend::worker_row_scratch(const Graph& graph, const Op& op) const {
   if (may_be_head(graph, op)) return 64 * kHeadPanelsManyRows;
+  if (op.kind == OpKind::experts_in) return experts_row_scratch_bytes(experts_in_spec(graph, op));
+  if (op.kind == OpKind::experts_out) return experts_row_scratch_bytes(experts_out_spec(graph, op));
   return op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsManyRows : 0;
 }
 
@@ -207,7 +280,6 @@ int64_t CpuBackend::split_bytes(const Graph& graph, const Op& op) const {
 }
 
 int64_t CpuBackend::kv_block_bytes(const ir::State& state, int kv_type) const {
-  if (kv_type != GC_KV_F32 && kv_type != GC_KV_F16) return 0;
   return kv_state_bytes(state.heads, state.k_dim, state.v_dim, kv_type);
 }
 

@@ -1,8 +1,10 @@
 // What plan and pipeline ask of the CPU code generator (compiler/backend.h), for one ISA.
 #pragma once
 
+#include "codegen_cpu/experts.h"
 #include "codegen_cpu/isa.h"
 #include "codegen_cpu/kernels/attention/attention.h"
+#include "codegen_cpu/kernels/route/route.h"
 #include "compiler/backend.h"
 
 namespace gc::cpu {
@@ -34,6 +36,10 @@ class CpuBackend : public Backend {
 // The kernels' description of an attn_block or attention, and of a rope.
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
 RopeKernelSpec rope_kernel_spec(const ir::Graph& graph, const ir::Op& op);
+// And of the ops of a mixture of experts.
+RouteSpec route_spec(const ir::Graph& graph, const ir::Op& op);
+ExpertsInSpec experts_in_spec(const ir::Graph& graph, const ir::Op& op);
+ExpertsOutSpec experts_out_spec(const ir::Graph& graph, const ir::Op& op);
 
 // Columns of gate and up that a worker computes before it joins them, for few rows and for many: the products must be
 // long enough to stream, the scratch small enough for the cache.

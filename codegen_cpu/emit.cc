@@ -27,7 +27,7 @@ class ProgramEmitter {
 
   void run() {
     Entries entries{};
-    for (int kv_type : {GC_KV_F32, GC_KV_F16}) {
+    for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
       llvm::Function* f = entry(kv_type);
       // Prompt and generated tokens have one arithmetic on these ISAs, so one entry serves any mix of them.
       for (int kind : {GC_ENTRY_PREFILL, GC_ENTRY_DECODE, GC_ENTRY_MIXED}) entries[kind][kv_type] = f;

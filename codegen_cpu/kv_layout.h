@@ -6,6 +6,10 @@
 // in the KV type's elements, nothing between. Keys have the position innermost, so that 16 scores are 16 lanes and no
 // product is summed across lanes; values have the dimension innermost for the same reason.
 //
+// q8_0: 32 dimensions of one position share an f16 scale, values are scale x int8. The scales lie behind the elements
+// of each part, in the same order of axes: K int8[k_dim][64], f16[ceil(k_dim / 32)][64]; V int8[64][v_dim],
+// f16[64][ceil(v_dim / 32)]. Apart, so that both are read as whole vectors.
+//
 // A physical block of a group: pools[group] + blocks[entry] * block_bytes, entry = logical block (mod n of a ring).
 #pragma once
 
@@ -16,17 +20,12 @@
 
 namespace gc::cpu {
 
-// Bytes of an element; 0 where there are no kernels for the type.
+inline constexpr std::int64_t kKvScaleBlock = 32;  // dimensions of a scale
+
+// Bytes of an element, without its share of a scale.
 constexpr std::int64_t kv_element_bytes(int kv_type) {
-  switch (kv_type) {
-    case GC_KV_F32:
-      return 4;
-    case GC_KV_F16:
-    case GC_KV_BF16:
-      return 2;
-    default:
-      return 0;  // q8_0: blocks of 32 and their scales need a layout of their own
-  }
+  constexpr std::int64_t bytes[GC_KV_TYPES] = {4, 2, 2, 1};
+  return bytes[kv_type];
 }
 
 constexpr std::string_view kv_type_name(int kv_type) {
@@ -34,12 +33,21 @@ constexpr std::string_view kv_type_name(int kv_type) {
   return names[kv_type];
 }
 
-// Of the K part, of one head, of a whole state in a block.
-constexpr std::int64_t kv_keys_bytes(std::int64_t k_dim, int kv_type) {
-  return GC_KV_BLOCK * k_dim * kv_element_bytes(kv_type);
+// Scales of one position's key or value; 0 for types without.
+constexpr std::int64_t kv_scales(std::int64_t dim, int kv_type) {
+  return kv_type == GC_KV_Q8_0 ? (dim + kKvScaleBlock - 1) / kKvScaleBlock : 0;
+}
+// Where the scales of a part begin.
+constexpr std::int64_t kv_scales_offset(std::int64_t dim, int kv_type) {
+  return GC_KV_BLOCK * dim * kv_element_bytes(kv_type);
+}
+
+// Of the K part or the V part, of one head, of a whole state in a block.
+constexpr std::int64_t kv_part_bytes(std::int64_t dim, int kv_type) {
+  return kv_scales_offset(dim, kv_type) + GC_KV_BLOCK * 2 * kv_scales(dim, kv_type);
 }
 constexpr std::int64_t kv_head_bytes(std::int64_t k_dim, std::int64_t v_dim, int kv_type) {
-  return GC_KV_BLOCK * (k_dim + v_dim) * kv_element_bytes(kv_type);
+  return kv_part_bytes(k_dim, kv_type) + kv_part_bytes(v_dim, kv_type);
 }
 constexpr std::int64_t kv_state_bytes(std::int64_t heads, std::int64_t k_dim, std::int64_t v_dim,
                                       int kv_type) {

@@ -90,8 +90,10 @@ class SectionEmitter {
     }
   }
 
-  // What the step made, and views of it, to whoever asked. Quantized rows are the kernels' own affair.
+  // What the step made, and views of it, to whoever asked. Quantized rows are the kernels' own affair, and so are rows
+  // in the order of experts.
   void show(const Step& step) {
+    if (step.split == Split::Experts) return;
     for (size_t i = 0; i < plan_.graph.values.size(); ++i) {
       const ir::Value& value = plan_.graph.values[i];
       if (value.type.elem != Elem::F32 || value.def < step.op || made_by(value.def) != step.op) continue;
@@ -186,6 +188,10 @@ class SectionEmitter {
         return emit_matmul_glu(step, op);
       case OpKind::attn_block:
         return emit_attn_block(op);
+      case OpKind::experts_in:
+        return emit_experts_in(step, op);
+      case OpKind::experts_out:
+        return emit_experts_out(step, op);
       case OpKind::softcap:
         if (step.split == Split::Columns) return emit_softcap_columns(step, op);
         [[fallthrough]];
@@ -208,6 +214,7 @@ class SectionEmitter {
       case OpKind::residual_norm:
       case OpKind::rope:
       case OpKind::concat:
+      case OpKind::route:
         return emit_row_wise(step, op);
       case OpKind::slice:
       case OpKind::heads:
@@ -311,6 +318,12 @@ class SectionEmitter {
         Value* outputs = e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, outputs));
         outputs = e_.at(outputs, b_.CreateShl(lo, 2));
         b_.CreateCall(select(e_, cols), {x0.base, x0.stride, outputs, y.base, y.stride, n});
+        return;
+      }
+      case OpKind::route: {
+        const Rows x0 = x(0);
+        b_.CreateCall(route(e_, route_spec(plan_.graph, op)),
+                      {x0.base, x0.stride, weight_or_null(op, "bias"), y.base, y.stride, n});
         return;
       }
       case OpKind::glu:
@@ -648,6 +661,25 @@ class SectionEmitter {
     });
   }
 
+  // ---- Mixtures of experts ----
+
+  void emit_experts_in(const Step& step, const Op& op) {
+    const Rows x = rows_of(op.inputs[0]), routing = rows_of(op.inputs[1]), y = rows_of(op.results[0]);
+    b_.CreateCall(
+        experts_in(e_, experts_in_spec(plan_.graph, op)),
+        {x.base, x.stride, routing.base, routing.stride, row_count(step), weight_or_null(op, "gate"),
+         weight_or_null(op, "up"), weight_or_null(op, "gate_bias"), weight_or_null(op, "up_bias"), y.base,
+         frame_.ptr(Slot::scratch), frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
+  }
+
+  void emit_experts_out(const Step& step, const Op& op) {
+    const Rows x = rows_of(op.inputs[0]), routing = rows_of(op.inputs[1]), y = rows_of(op.results[0]);
+    b_.CreateCall(experts_out(e_, experts_out_spec(plan_.graph, op)),
+                  {x.base, routing.base, routing.stride, row_count(step), weight_or_null(op, "down"),
+                   weight_or_null(op, "bias"), y.base, y.stride, frame_.ptr(Slot::scratch),
+                   frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
+  }
+
   // ---- Attention ----
 
   // What all attention kernels are given first, and this worker's units of rows x kv heads.
@@ -676,10 +708,22 @@ class SectionEmitter {
   }
 
   // A row's keys are needed by rows of its own sequence: when each has one row, by the worker that appended them.
-  void meet_after_append() {
+  // Else workers meet; and as a later row of a prompt sees more, each takes one share from either end.
+  void attend_whole_rows(const AttnCall& c, const std::function<void(Value* lo, Value* hi)>& attend) {
     Value* flags = e_.member_i32(frame_.ptr(Slot::step), offsetof(gc_step, flags));
-    Value* alone = b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH));
-    e_.if_then(b_.CreateICmpEQ(alone, e_.i32(0)), [&] { frame_.meet(); });
+    Value* alone = b_.CreateICmpNE(b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH)), e_.i32(0));
+    e_.if_then(b_.CreateNot(alone), [&] { frame_.meet(); });
+    Value* worker = frame_.i64(Slot::worker);
+    Value* shares = b_.CreateShl(frame_.i64(Slot::workers), 1);
+    Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.kv_heads));
+    auto bound = [&](Value* j) { return b_.CreateCall(share_units(e_), {units, j, shares}); };
+    Value* one = e_.i64(1);
+    Value* other = b_.CreateSub(b_.CreateSub(shares, one), worker);
+    e_.for_range(e_.i64(0), b_.CreateSelect(alone, one, e_.i64(2)), 1, [&](Value* i) {
+      Value* j = b_.CreateSelect(b_.CreateICmpEQ(i, e_.i64(0)), worker, other);
+      attend(b_.CreateSelect(alone, c.lo, bound(j)),
+             b_.CreateSelect(alone, c.hi, bound(b_.CreateAdd(j, one))));
+    });
   }
 
   // Attention of the rows, whose keys and values are appended: q at the beginning of q's rows.
@@ -688,10 +732,11 @@ class SectionEmitter {
     const Rows y = rows_of(op.results[0]);
     Value* sinks = weight_or_null(op, "sinks");
     auto whole_rows = [&] {
-      meet_after_append();
-      call(attn(e_, c.spec), c.head,
-           {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, c.lo, c.hi,
-            frame_.ptr(Slot::scratch)});
+      attend_whole_rows(c, [&](Value* lo, Value* hi) {
+        call(attn(e_, c.spec), c.head,
+             {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, lo, hi,
+              frame_.ptr(Slot::scratch)});
+      });
     };
     if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
     // Fewer units than workers over a long context: workers share the ranges of positions.

@@ -1,10 +1,15 @@
 #include "compiler/commands.h"
 
+#include <cstring>
+#include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "compiler/base/error.h"
+#include "compiler/base/mapped_file.h"
 #include "compiler/pipeline.h"
 #include "compiler/quant/layouts.h"
+#include "compiler/text/builtin_templates.h"
 #include "compiler/text/freeze.h"
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/inspect.h"
@@ -12,7 +17,6 @@
 #include "frontends/gguf/vocab.h"
 
 namespace gc {
-
 int list_architectures(std::ostream& out) {
   for (const gguf::Architecture& a : gguf::list_architectures()) out << a.name << "\t" << a.about << "\n";
   return 0;
@@ -45,11 +49,23 @@ Commands::Commands(CLI::App& app) {
   tokenize_->add_option("--file", tokenize_options_.file, "the text is this file");
   tokenize_->add_flag("--json-lines", tokenize_options_.json_lines,
                       "a JSON string a line in, an array of ids a line out");
+  apply_template_ =
+      app.add_subcommand("apply-template", "the prompt that a chat template makes of a conversation");
+  apply_template_->add_option("TEMPLATE", model_, "a model, or a Jinja template alone")->required();
+  apply_template_
+      ->add_option("CONTEXT.json", context_,
+                   "the template's variables (messages, tools, ...), or the messages; - is stdin")
+      ->required();
+  apply_template_->add_option("--chat-template", chat_template_,
+                              "one by name instead of the model's: chatml, ...");
+  apply_template_->add_option("--now", apply_template_options_.now,
+                              "what strftime_now tells: seconds since 1970, UTC (default: the clock)");
 }
 
 std::optional<int> Commands::run(std::istream& in, std::ostream& out) {
   if (inspect_->parsed()) return run_inspect(out);
   if (tokenize_->parsed()) return run_tokenize(in, out);
+  if (apply_template_->parsed()) return run_apply_template(in, out);
   return std::nullopt;
 }
 
@@ -98,6 +114,29 @@ int Commands::run_tokenize(std::istream& in, std::ostream& out) {
   });
   if (!frozen.has_tokenizer) throw_user(escape_controls(model_), ": has no tokenizer");
   return text::tokenize(frozen.blob, tokenize_options_, in, out);
+}
+
+int Commands::run_apply_template(std::istream& in, std::ostream& out) {
+  text::ApplyTemplateOptions options = apply_template_options_;
+  std::string source;
+  const MappedFile mapped(model_);
+  if (mapped.size() >= 4 && std::memcmp(mapped.bytes().data(), "GGUF", 4) == 0) {
+    const gguf::File file = gguf::File::open(model_);
+    std::vector<std::string> warnings;
+    const text::Vocab vocab = gguf::read_vocab(file, &warnings);
+    if (vocab.chat_template.empty() && chat_template_.empty())
+      throw_user(escape_controls(model_), ": has no chat template: name one with --chat-template");
+    source = vocab.chat_template;
+    auto piece = [&vocab](std::int32_t id) { return id < 0 ? std::string() : std::string(vocab.tokens[id]); };
+    options.bos_token = piece(vocab.bos), options.eos_token = piece(vocab.eos);
+  } else {
+    source = read_text_file(model_);
+  }
+  if (!chat_template_.empty()) source = text::builtin_template(chat_template_);
+  const std::string context =
+      context_ == "-" ? std::string(std::istreambuf_iterator<char>(in), {}) : read_text_file(context_);
+  return with_context(escape_controls(model_),
+                      [&] { return text::apply_template(source, context, options, out, std::cerr); });
 }
 
 }  // namespace gc

@@ -1,4 +1,4 @@
-// Commands beside compiling: inspect, tokenize, the lists. Each is a thin shell over the code it shows.
+// Commands beside compiling: inspect, tokenize, apply-template, the lists. Each is a thin shell over the code it shows.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include <ostream>
 #include <string>
 
+#include "compiler/text/template_tool.h"
 #include "compiler/text/tokenize_tool.h"
 
 namespace gc {
@@ -23,12 +24,17 @@ class Commands {
  private:
   int run_inspect(std::ostream& out);
   int run_tokenize(std::istream& in, std::ostream& out);
+  int run_apply_template(std::istream& in, std::ostream& out);
 
   CLI::App* inspect_;
   CLI::App* tokenize_;
+  CLI::App* apply_template_;
   std::string model_;
   bool json_ = false;
   text::TokenizeOptions tokenize_options_;
+  std::string context_;
+  std::string chat_template_;
+  text::ApplyTemplateOptions apply_template_options_;
 };
 
 }  // namespace gc

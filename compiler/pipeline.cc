@@ -282,11 +282,12 @@ MemoryPlan memory_plan(const gguf::File& file) {
     out.isa = isa.name;
     out.weights = plan.weights_bytes;
     out.n_ctx = model.info.n_ctx_train;
-    for (const auto& [type, name] : {std::pair{GC_KV_F32, "f32"}, std::pair{GC_KV_F16, "f16"}}) {
+    constexpr const char* kKvNames[GC_KV_TYPES] = {"f32", "f16", "bf16", "q8_0"};
+    for (int type = 0; type < int{GC_KV_TYPES}; ++type) {
       int64_t per_token = 0;
       for (const plan::GroupPlan& group : plan.groups)
         if (group.kind == GC_STATE_KV_FULL) per_token += group.block_bytes[type] / GC_KV_BLOCK;
-      out.kv.push_back({name, plan::kv_bytes(plan, type, out.n_ctx, kChunk), per_token});
+      out.kv.push_back({kKvNames[type], plan::kv_bytes(plan, type, out.n_ctx, kChunk), per_token});
     }
     const gc_arena& a = plan.arena;
     out.arena = static_cast<int64_t>(a.fixed + a.per_output + kChunk * a.per_row +

@@ -75,6 +75,14 @@ void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, 
   file.release(t);
 }
 
+// Experts of an op that one token reads, and all of them; (1, 1) for other ops.
+std::pair<uint64_t, uint64_t> experts_read(const ir::Graph& graph, const ir::Op& op) {
+  if (op.kind != ir::OpKind::experts_in && op.kind != ir::OpKind::experts_out) return {1, 1};
+  const ir::ValueId joined = op.kind == ir::OpKind::experts_in ? op.results[0] : op.inputs[0];
+  return {static_cast<uint64_t>(graph.value(joined).type.dims[1].size),
+          static_cast<uint64_t>(graph.value(op.inputs[1]).type.dims[1].size)};
+}
+
 }  // namespace
 
 link::WeightImage weight_image(const gguf::File& file, const plan::Plan& plan, Progress& progress) {
@@ -106,13 +114,17 @@ cpu::ModelFacts model_facts(const gguf::File& file, const plan::Plan& plan) {
     facts.formats.push_back(use);
   }
   // A generated token reads every weight but the embedding table, of which one row unless it is the head too.
+  // Of experts it reads those that it is given to.
   std::set<std::string> touched;
-  for (const ir::Op& op : plan.graph.ops)
-    if (op.kind != ir::OpKind::embed && op.kind != ir::OpKind::embed_position)
-      for (const ir::WeightUse& use : op.weights)
-        if (use.weight.valid() && plan.graph.weight(use.weight).source == ir::Weight::Source::Tensor)
-          touched.insert(plan.graph.weight(use.weight).name);
-  for (const std::string& tensor : touched) facts.touched_bytes += file.tensor(tensor).data.size();
+  for (const ir::Op& op : plan.graph.ops) {
+    if (op.kind == ir::OpKind::embed || op.kind == ir::OpKind::embed_position) continue;
+    const auto [used, of] = experts_read(plan.graph, op);
+    for (const ir::WeightUse& use : op.weights) {
+      if (!use.weight.valid() || plan.graph.weight(use.weight).source != ir::Weight::Source::Tensor) continue;
+      const std::string& name = plan.graph.weight(use.weight).name;
+      if (touched.insert(name).second) facts.touched_bytes += file.tensor(name).data.size() / of * used;
+    }
+  }
   return facts;
 }
 

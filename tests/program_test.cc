@@ -241,7 +241,9 @@ TEST_P(Programs, ComputeWhatTheGraphMeans) {
     const Program program(model, *isa);
     const std::vector<float> f32 = logits_of(program, ids, {});
     EXPECT_LT(nmse(expected, f32), GetParam().model.format == Format::F32 ? 1e-10 : 1e-7);
-    EXPECT_LT(nmse(expected, logits_of(program, ids, {.kv_type = GC_KV_F16})), 1e-5);
+    constexpr double kBounds[GC_KV_TYPES] = {1e-7, 1e-5, 3e-4, 1e-3};
+    for (uint32_t type = 0; type < GC_KV_TYPES; ++type)
+      EXPECT_LT(nmse(expected, logits_of(program, ids, {.kv_type = type})), kBounds[type]) << type;
     if (first.empty()) first = f32;
     EXPECT_TRUE(same_bits(first, f32)) << "differs from " << cpu::host_isas()[0]->name;
   }
@@ -251,7 +253,7 @@ TEST_P(Programs, SameBitsInAnyCompany) {
   const TinyProgramModel model(GetParam());
   const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
   const Program program(model, cpu::best_host_isa());
-  for (uint32_t kv_type : {GC_KV_F32, GC_KV_F16}) {
+  for (uint32_t kv_type = 0; kv_type < GC_KV_TYPES; ++kv_type) {
     const std::vector<float> whole = logits_of(program, ids, {.kv_type = kv_type});
     for (uint32_t chunk : {1u, 3u, 7u, 31u})
       for (uint32_t workers : {1u, 2u, 5u}) {
@@ -336,15 +338,14 @@ void expect_chosen(const Program& program, const std::vector<int32_t>& ids, cons
 TEST_P(Programs, ChooseTheBestOfTheirLogits) {
   const TinyProgramModel model(GetParam());
   const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
-  for (const cpu::Isa* isa : cpu::host_isas())
-    for (const cpu::HeadStreams streams : {cpu::HeadStreams::One, cpu::HeadStreams::Two}) {
-      const Program program(model, *isa, streams);
-      for (const uint32_t workers : {1u, 2u, 5u}) {
-        SCOPED_TRACE(cat(isa->name, ", ", workers, " workers"));
-        expect_chosen(program, ids, {.workers = workers, .chunk = 1, .role = GC_ROLE_GENERATED});
-        expect_chosen(program, ids, {.workers = workers, .chunk = 7});
-      }
-    }
+  // Streams have code of their own on each ISA (HeadInTwoStreamsIsTheSame); choosing has not.
+  const bool streams = GetParam().model.format == Format::Q8_0;
+  const Program program(model, cpu::best_host_isa(), streams ? cpu::HeadStreams::Two : cpu::HeadStreams::One);
+  for (const uint32_t workers : {1u, 2u, 5u}) {
+    SCOPED_TRACE(cat(workers, " workers"));
+    expect_chosen(program, ids, {.workers = workers, .chunk = 1, .role = GC_ROLE_GENERATED});
+    expect_chosen(program, ids, {.workers = workers, .chunk = 7});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Programs, ::testing::ValuesIn(testing::tiny_cases()),
@@ -419,7 +420,6 @@ TEST(Program, RefusesWhatTheSeamHasRoomForOnly) {
   sink.kind = GC_SINK_TOPK;
   EXPECT_EQ(p.entries[GC_ENTRY_DECODE][GC_KV_F16](&step, 0), GC_ERR_UNSUPPORTED);
   EXPECT_EQ(p.entries[GC_ENTRY_ENCODE][GC_KV_F16], nullptr);
-  EXPECT_EQ(p.entries[GC_ENTRY_DECODE][GC_KV_Q8_0], nullptr);
 }
 
 TEST(Program, LayersOfOneShapeShareCode) {

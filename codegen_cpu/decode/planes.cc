@@ -41,7 +41,10 @@ PanelReader::Supers PanelReader::supers(Value* p) {
     return b.CreateFMul(wide, llvm::ConstantFP::get(wide->getType(), layout_.unit));
   };
   const std::int64_t n = layout_.supers();
-  return {n > 0 ? load(0) : nullptr, n > 1 ? load(1) : nullptr};
+  Value* scale = n > 0 ? load(0) : nullptr;
+  if (layout_.min == ScaleKind::Bit)
+    return {scale, b.CreateFMul(scale, llvm::ConstantFP::get(scale->getType(), layout_.shift()))};
+  return {scale, n > 1 ? load(1) : nullptr};
 }
 
 Value* PanelReader::entry_at(ScaleKind kind, Value* base, Value* i, int part) {
@@ -76,6 +79,16 @@ Value* PanelReader::factor_value(Emitter& e, ScaleKind kind, Value* entry) {
     case ScaleKind::High4: {
       Value* wide = b.CreateZExt(entry, of(b.getInt32Ty()));
       return b.CreateSIToFP(b.CreateLShr(wide, number(wide, 4)), of(e.f32()));
+    }
+    case ScaleKind::I7: {
+      Value* wide = b.CreateSExt(entry, of(b.getInt32Ty()));
+      return b.CreateSIToFP(b.CreateAShr(wide, number(wide, 1)), of(e.f32()));
+    }
+    case ScaleKind::Bit: {  // the 7 bits above it, or 0
+      Value* wide = b.CreateSExt(entry, of(b.getInt32Ty()));
+      Value* is_set = b.CreateTrunc(wide, of(b.getInt1Ty()));
+      Value* scale = b.CreateAShr(wide, number(wide, 1));
+      return b.CreateSIToFP(b.CreateSelect(is_set, scale, number(wide, 0)), of(e.f32()));
     }
     case ScaleKind::E8M0: {  // 2^(e - 128), below 2^-126 subnormal
       Value* wide = b.CreateZExt(entry, of(b.getInt32Ty()));
@@ -128,7 +141,7 @@ std::vector<Value*> PanelReader::steps(Value* p) {
     p = e_.at(p, 64 * bits);
   }
   if (layout_.table != ValueTable::Linear) {
-    for (Value*& step : steps) step = lut16(e_, step, layout_.values());
+    for (Value*& step : steps) step = lut(e_, step, layout_.values());
   }
   return steps;
 }

@@ -35,7 +35,9 @@ class PanelReader {
   Supers supers(llvm::Value* p);
   // <16 x float> scales (times the super) of the block whose entries are at p. Mins are ready to be added.
   llvm::Value* scale(llvm::Value* p, const Supers& s) { return factor(layout_.scale, p, s.scale, false); }
-  llvm::Value* min(llvm::Value* p, const Supers& s) { return factor(layout_.min, p, s.min, true); }
+  llvm::Value* min(llvm::Value* p, const Supers& s) {
+    return factor(layout_.min, p, s.min, layout_.min_is_subtracted());
+  }
   // Where the entries of part `part` (0, or 1 of two scales) of the group's i-th 32 columns are.
   llvm::Value* scale_at(llvm::Value* scales, llvm::Value* i, int part) {
     return entry_at(layout_.scale, scales, i, part);

@@ -47,6 +47,16 @@ Value* lut16(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
   return b.CreateShuffleVector(shuffled(part(e, codes, 0, 32)), shuffled(part(e, codes, 32, 32)), mask);
 }
 
+Value* lut(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
+  if (table.size() == 16) return lut16(e, codes, table);
+  GC_CHECK(table.size() == 32);
+  auto& b = e.b();
+  const auto constant = [&](std::uint64_t n) { return llvm::ConstantInt::get(codes->getType(), n); };
+  Value* low = b.CreateAnd(codes, constant(15));
+  Value* upper = b.CreateICmpUGT(codes, constant(15));
+  return b.CreateSelect(upper, lut16(e, low, table.subspan(16)), lut16(e, low, table.first(16)));
+}
+
 Value* lut16_generic(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
   auto& b = e.b();
   std::vector<Value*> level;

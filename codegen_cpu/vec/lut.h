@@ -1,4 +1,4 @@
-// Tables of 16 bytes looked up by 4-bit codes: how formats whose values are no plain integers become such.
+// Tables of 16 or 32 bytes looked up by codes of 4 or 5 bits: how formats whose values are no plain integers become such.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,9 @@ namespace gc::cpu {
 // table[code] of each byte of `codes` (<32 x i8> or <64 x i8>, codes 0..15; `table` has 16 entries). One byte shuffle
 // per vector where the ISA has it.
 llvm::Value* lut16(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);
-// The same in plain LLVM IR, right everywhere: four levels of choices by the code's bits.
+// Tables of 16 or 32 entries; 32 take two shuffles and a choice.
+llvm::Value* lut(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);
+// lut16 in plain LLVM IR, right everywhere: four levels of choices by the code's bits.
 llvm::Value* lut16_generic(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);
 
 }  // namespace gc::cpu

@@ -42,21 +42,36 @@ Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32
 
 }  // namespace
 
-Value* exp(Vec& v, Value* x) {
+// Several at once go side by side, step by step: one's steps wait for each other.
+Vec::Values exp_each(Vec& v, Vec::Values x) {
   llvm::IRBuilder<>& b = v.e().b();
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
   constexpr double kLn2High = 0x1.62e43p-1f;
   constexpr double kLn2Low = std::numbers::ln2 - kLn2High;
+  const std::size_t n = x.size();
+  auto each = [&](const std::function<Value*(std::size_t)>& step) {
+    Vec::Values y(n);
+    for (std::size_t i = 0; i < n; ++i) y[i] = step(i);
+    return y;
+  };
   // NaN passes both: min and max give their second operand then.
-  x = v.max(v.splat(-105.0), v.min(v.splat(89.0), x));
-  Value* shifted = v.fma(x, v.splat(std::numbers::log2e), v.splat(kMagic));
-  Value* n = v.sub(shifted, v.splat(kMagic));
-  Value* r = v.fma(n, v.splat(-kLn2Low), v.fma(n, v.splat(-kLn2High), x));
-  Value* p =
-      polynomial(v, r, {0.499999930505, 0.166665147891, 0.0416684568333, 0.00836941904327, 0.00138131423584});
-  Value* y = v.add(v.fma(p, v.mul(r, r), r), v.splat(1.0));
-  return scale_by_power(v, y, n, b.CreateBitCast(shifted, v.type(b.getInt32Ty())), 0x4b400000);
+  x = each([&](std::size_t i) { return v.max(v.splat(-105.0), v.min(v.splat(89.0), x[i])); });
+  const auto shifted =
+      each([&](std::size_t i) { return v.fma(x[i], v.splat(std::numbers::log2e), v.splat(kMagic)); });
+  const auto power = each([&](std::size_t i) { return v.sub(shifted[i], v.splat(kMagic)); });
+  const auto high = each([&](std::size_t i) { return v.fma(power[i], v.splat(-kLn2High), x[i]); });
+  const auto r = each([&](std::size_t i) { return v.fma(power[i], v.splat(-kLn2Low), high[i]); });
+  auto p = each([&](std::size_t) { return v.splat(0.00138131423584); });
+  for (double c : {0.00836941904327, 0.0416684568333, 0.166665147891, 0.499999930505})
+    p = each([&](std::size_t i) { return v.fma(p[i], r[i], v.splat(c)); });
+  const auto y = each([&](std::size_t i) { return v.fma(p[i], v.mul(r[i], r[i]), r[i]); });
+  return each([&](std::size_t i) {
+    Value* bits = b.CreateBitCast(shifted[i], v.type(b.getInt32Ty()));
+    return scale_by_power(v, v.add(y[i], v.splat(1.0)), power[i], bits, 0x4b400000);
+  });
 }
+
+Value* exp(Vec& v, Value* x) { return exp_each(v, {x})[0]; }
 
 Value* sigmoid(Vec& v, Value* x) { return v.div(v.splat(1.0), v.add(v.splat(1.0), exp(v, v.neg(x)))); }
 

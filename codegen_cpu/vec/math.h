@@ -13,6 +13,7 @@
 namespace gc::cpu {
 
 llvm::Value* exp(Vec& v, llvm::Value* x);
+Vec::Values exp_each(Vec& v, Vec::Values x);
 llvm::Value* sigmoid(Vec& v, llvm::Value* x);
 llvm::Value* tanh(Vec& v, llvm::Value* x);
 // An activation function of the IR.

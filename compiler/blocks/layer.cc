@@ -19,8 +19,11 @@ ir::ValueId attention_branch(ir::Builder& b, ir::ValueId x, const Layer& l, int6
   return scaled(b, h, l.branch_scale, l.prefix + "attn_scaled");
 }
 
-ir::ValueId ffn_branch(ir::Builder& b, ir::ValueId x, const Layer& l) {
-  ir::ValueId h = ffn(b, x, l.ffn, l.prefix);
+// Feed-forward network or experts of x, which is normed; `input` is the layer's.
+ir::ValueId ffn_branch(ir::Builder& b, ir::ValueId x, ir::ValueId input, const Layer& l) {
+  const bool experts = l.moe && !l.moe_norm;
+  ir::ValueId h =
+      experts ? moe(b, x, l.early_router ? input : x, l.moe, l.prefix) : ffn(b, x, l.ffn, l.prefix);
   h = norm(b, h, l.post_ffn_norm, l.prefix + "ffn_post_norm");
   return scaled(b, h, l.branch_scale, l.prefix + "ffn_scaled");
 }
@@ -32,16 +35,22 @@ ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) 
     const ir::ValueId normed = norm(b, x, l.attn_norm, l.prefix + "attn_norm");
     const ir::ValueId attn = attention_branch(b, normed, l, layer);
     const ir::ValueId ffn_in = l.ffn_norm ? norm(b, x, l.ffn_norm, l.prefix + "ffn_norm") : normed;
-    const ir::ValueId both = b.add(attn, ffn_branch(b, ffn_in, l), l.prefix + "branches");
+    const ir::ValueId both = b.add(attn, ffn_branch(b, ffn_in, x, l), l.prefix + "branches");
     return b.add(x, both, l.prefix + "l_out");
   }
+  const ir::ValueId input = x;
+  const bool feeds = l.ffn || l.moe;
   if (l.attn.out) {
     const ir::ValueId h = norm(b, x, l.attn_norm, l.prefix + "attn_norm");
-    x = b.add(x, attention_branch(b, h, l, layer), l.prefix + (l.ffn ? "attn_residual" : "l_out"));
+    x = b.add(x, attention_branch(b, h, l, layer), l.prefix + (feeds ? "attn_residual" : "l_out"));
   }
-  if (l.ffn) {
+  if (feeds) {
     const ir::ValueId h = norm(b, x, l.ffn_norm, l.prefix + "ffn_norm");
-    x = b.add(x, ffn_branch(b, h, l), l.prefix + "l_out");
+    x = b.add(x, ffn_branch(b, h, input, l), l.prefix + (l.moe_norm ? "ffn_residual" : "l_out"));
+  }
+  if (l.moe_norm) {
+    const ir::ValueId h = norm(b, input, l.moe_norm, l.prefix + "ffn_norm_exps");
+    x = b.add(x, moe(b, h, h, l.moe, l.prefix), l.prefix + "l_out");
   }
   return x;
 }

@@ -8,13 +8,14 @@
 // attention may be its output matrix alone (pruned models).
 //
 // Names of the values, after the layer's prefix: attn_norm, attn_post_norm, attn_scaled, attn_residual, ffn_norm,
-// ffn_post_norm, ffn_scaled, branches (parallel), l_out; and those of attention and feed-forward network.
+// ffn_post_norm, ffn_scaled, ffn_residual and ffn_norm_exps (experts beside), branches (parallel), l_out; and those of attention and feed-forward network.
 #pragma once
 
 #include <string>
 
 #include "compiler/blocks/attention.h"
 #include "compiler/blocks/ffn.h"
+#include "compiler/blocks/moe.h"
 #include "compiler/blocks/norm.h"
 #include "compiler/ir/builder.h"
 
@@ -23,8 +24,11 @@ namespace gc::blocks {
 struct Layer {
   std::string prefix;  // "blk.3."
   Norm attn_norm, post_attn_norm, ffn_norm, post_ffn_norm;
-  Attention attn;  // without `out`: none; without q, k and v: out alone
-  Ffn ffn;         // without `up`: none
+  Attention attn;             // without `out`: none; without q, k and v: out alone
+  Ffn ffn;                    // without `up`: none
+  Moe moe;                    // in place of ffn, or where moe_norm is given beside it
+  bool early_router = false;  // experts are chosen by the layer's input
+  Norm moe_norm;  // of the layer's input: what the experts see; their results are added at the end
   bool parallel = false;
   double branch_scale = 1;  // of both branches, before they are added
 };

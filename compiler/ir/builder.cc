@@ -99,6 +99,45 @@ ValueId Builder::matmul(ValueId x, std::vector<WeightUse> rows, std::vector<Weig
   return emit1(op, name);
 }
 
+ValueId Builder::route(ValueId logits, const RouteArgs& args, std::string name) {
+  Op op{OpKind::route, {logits}};
+  use(op, "bias", args.bias);
+  op.set_i64(AttrName::used, args.used);
+  if (args.weights == RouteArgs::Weights::Sigmoid) op.set_i64(AttrName::fn, int64_t(Fn::sigmoid));
+  if (args.weights == RouteArgs::Weights::SoftmaxOfChosen) op.set_i64(AttrName::chosen, 1);
+  if (args.norm) op.set_i64(AttrName::norm, 1);
+  if (args.scale != 1) op.set_f32(AttrName::by, args.scale);
+  if (args.groups > 1) {
+    op.set_i64(AttrName::groups, args.groups);
+    op.set_i64(AttrName::groups_used, args.groups_used);
+  }
+  return emit1(op, name);
+}
+
+ValueId Builder::experts_in(ValueId x, ValueId routing, const ExpertsArgs& args, std::string name) {
+  Op op{OpKind::experts_in, {x, routing}};
+  use(op, "gate", args.gate);
+  use(op, "up", args.up);
+  use(op, "gate_bias", args.gate_bias);
+  use(op, "up_bias", args.up_bias);
+  op.set_i64(AttrName::used, args.used);
+  op.set_i64(AttrName::fn, int64_t(args.fn));
+  if (args.joined) op.set_i64(AttrName::joined, 1);
+  if (args.weigh) op.set_i64(AttrName::weigh, 1);
+  if (args.limit != 0) op.set_f32(AttrName::limit, args.limit);
+  if (args.up_add != 0) op.set_f32(AttrName::up_add, args.up_add);
+  return emit1(op, name);
+}
+
+ValueId Builder::experts_out(ValueId x, ValueId routing, WeightId down, WeightId bias, bool weigh,
+                             std::string name) {
+  Op op{OpKind::experts_out, {x, routing}};
+  use(op, "down", down);
+  use(op, "bias", bias);
+  if (weigh) op.set_i64(AttrName::weigh, 1);
+  return emit1(op, name);
+}
+
 ValueId Builder::slice(ValueId x, int64_t begin, int64_t size, std::string name) {
   Op op{OpKind::slice, {x}};
   op.set_i64(AttrName::begin, begin);

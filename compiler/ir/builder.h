@@ -49,6 +49,25 @@ struct AttentionArgs {
   WeightId sinks;      // [heads], or none
 };
 
+struct RouteArgs {
+  int64_t used = 0;  // experts of a token
+  enum class Weights { Softmax, Sigmoid, SoftmaxOfChosen } weights = Weights::Softmax;
+  WeightId bias;                        // [experts], added for the choice alone, or none
+  bool norm = false;                    // weights are divided by their sum
+  double scale = 1;                     // then times this
+  int64_t groups = 1, groups_used = 1;  // experts are chosen from the best groups_used of groups
+};
+
+struct ExpertsArgs {
+  WeightId gate, up;            // [experts, n, k]; gate may be none
+  WeightId gate_bias, up_bias;  // [experts, n], or none
+  bool joined = false;          // up and up_bias have 2 n rows: the gate's, then those of up
+  int64_t used = 0;
+  Fn fn = Fn::silu;
+  bool weigh = false;            // routing weights count here, before fn
+  double limit = 0, up_add = 0;  // see ops.def; 0: none
+};
+
 class Builder {
  public:
   explicit Builder(std::string graph_name);
@@ -85,6 +104,10 @@ class Builder {
                     std::string name);
   ValueId concat(ValueId a, ValueId b, std::string name);
   ValueId select(ValueId x, std::string name);  // [T, ...] -> [R, ...], the rows whose output is asked for
+
+  ValueId route(ValueId logits, const RouteArgs& args, std::string name);  // [T, experts] -> the same
+  ValueId experts_in(ValueId x, ValueId routing, const ExpertsArgs& args, std::string name);  // [T, used, n]
+  ValueId experts_out(ValueId x, ValueId routing, WeightId down, WeightId bias, bool weigh, std::string name);
 
   // Any op, its `results` empty: checks it, types its results and names them.
   std::vector<ValueId> emit(Op op, std::vector<std::string> names);

@@ -90,6 +90,12 @@ class Rules {
         return concat();
       case OpKind::select:
         return select();
+      case OpKind::route:
+        return route();
+      case OpKind::experts_in:
+        return experts_in();
+      case OpKind::experts_out:
+        return experts_out();
       case OpKind::quantize:
         f32_in(0);
         return {q16(in(0))};
@@ -391,6 +397,76 @@ class Rules {
     Type t = in(0);
     t.dims[0] = Dim::outputs();
     return {t};
+  }
+
+  // ---- Mixtures of experts ----
+
+  std::vector<Type> route() const {
+    f32_in(0);
+    const int64_t n = last(0), used = attr_size(op_, AttrName::used);
+    const int64_t groups = op_.i64_or(AttrName::groups, 1),
+                  picked = op_.i64_or(AttrName::groups_used, groups);
+    expect(in(0).dims.size() == 2, "operand must be [T, experts], is ", to_string(in(0)));
+    expect(used <= n, used, " of ", n, " experts");
+    expect(op_.has(AttrName::groups) == op_.has(AttrName::groups_used), "groups goes with groups_used");
+    expect(groups > 0 && n % groups == 0 && picked > 0 && picked <= groups, picked, " of ", groups,
+           " groups of ", n, " experts");
+    expect(groups == 1 || (n / groups >= 2 && used <= picked * (n / groups)), used, " experts of ", picked,
+           " groups of ", n / groups);
+    expect(!op_.i64_or(AttrName::chosen, 0) || !op_.has(AttrName::fn), "chosen is a softmax, and has no fn");
+    vector_of("bias", n);
+    return {in(0)};
+  }
+
+  // Operands of an op of experts: values of tokens, routing weights beside them. The number of experts.
+  int64_t routed() const {
+    const Type& routing = in(1);
+    expect(routing.elem == Elem::F32 && routing.dims.size() == 2, "operand 1 must be f32[T, experts], is ",
+           to_string(routing));
+    expect(!in(0).dims.empty() && in(0).dims[0] == routing.dims[0],
+           "operands have not the same rows: ", to_string(in(0)), " and ", to_string(routing));
+    return last(1);
+  }
+
+  // Rows of each expert's matrix.
+  int64_t experts_of(std::string_view slot, int64_t experts, int64_t columns) const {
+    const Weight& w = *weight(slot);
+    expect(w.shape.size() == 3 && w.shape[0] == experts && w.shape[2] == columns, "weight '", w.name, "' is ",
+           to_string(w.format, w.shape), ", needed are ", experts, " matrices of rows of ", columns);
+    const bool packed = in(0).elem == Elem::Q16;
+    expect(packed || in(0).elem == Elem::F32, "operand must be f32 or q16, is ", to_string(in(0)));
+    expect(!packed || info(w.format).kind == FormatKind::kBlock, "a q16 operand meets weight '", w.name,
+           "' of format ", info(w.format).text_name);
+    return w.shape[1];
+  }
+
+  void biases_of(std::string_view slot, int64_t experts, int64_t rows) const {
+    if (const Weight* w = weight(slot)) fits(*w, {experts, rows});
+  }
+
+  std::vector<Type> experts_in() const {
+    const int64_t experts = routed(), used = attr_size(op_, AttrName::used);
+    expect(in(0).dims.size() == 2, "operand 0 must be [T, n], is ", to_string(in(0)));
+    expect(used <= experts, used, " of ", experts, " experts");
+    const int64_t rows = experts_of("up", experts, last(0));
+    const bool joined = op_.i64_or(AttrName::joined, 0) != 0, gated = joined || weight("gate");
+    expect(!joined || (!weight("gate") && rows % 2 == 0),
+           "joined is a matrix of gate and up, of an even number of rows");
+    if (weight("gate")) expect(experts_of("gate", experts, last(0)) == rows, "gate and up differ in rows");
+    expect(weight("gate") || !weight("gate_bias"), "gate_bias goes with gate");
+    expect(gated || (!op_.has(AttrName::limit) && !op_.has(AttrName::up_add)),
+           "limit and up_add go with gate");
+    biases_of("gate_bias", experts, rows);
+    biases_of("up_bias", experts, rows);
+    return {with_out({Elem::F32, {in(0).dims[0], Dim::of(used), Dim::of(joined ? rows / 2 : rows)}})};
+  }
+
+  std::vector<Type> experts_out() const {
+    const int64_t experts = routed();
+    expect(in(0).dims.size() == 3, "operand 0 must be [T, used, n], is ", to_string(in(0)));
+    const int64_t rows = experts_of("down", experts, last(0));
+    biases_of("bias", experts, rows);
+    return {{Elem::F32, {in(0).dims[0], Dim::of(rows)}}};
   }
 
   const Graph& g_;

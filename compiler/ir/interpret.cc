@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "compiler/base/error.h"
@@ -74,6 +76,59 @@ void quantize_in_place(Tensor& t) {
     ActBlock32 b = quantize_block32(&t.data[i]);
     for (int j = 0; j < kActBlock; j++) t.data[i + j] = b.d * b.q[j];
   }
+}
+
+// Of each group of n / groups experts the sum of its two best; false for the experts of groups that are left out.
+std::vector<bool> open_experts(const std::vector<float>& score, int64_t groups, int64_t picked) {
+  const int64_t size = int64_t(score.size()) / groups;
+  std::vector<std::pair<float, int64_t>> best;
+  for (int64_t g = 0; g < groups; g++) {
+    std::vector<float> s(score.begin() + g * size, score.begin() + (g + 1) * size);
+    std::partial_sort(s.begin(), s.begin() + 2, s.end(), std::greater<>());
+    best.emplace_back(-(s[0] + s[1]), g);
+  }
+  std::sort(best.begin(), best.end());
+  std::vector<bool> open(score.size(), false);
+  for (int64_t i = 0; i < picked; i++) std::fill_n(open.begin() + best[i].second * size, size, true);
+  return open;
+}
+
+// The experts of a token, each with its probability: y is 0 for those not chosen.
+void choose(const Op& op, const std::vector<float>& p, const float* bias, float* y) {
+  const int64_t n = int64_t(p.size()), used = op.i64(AttrName::used), groups = op.i64_or(AttrName::groups, 1);
+  std::vector<float> score = p;
+  for (int64_t e = 0; bias && e < n; e++) score[e] += bias[e];
+  std::vector<bool> open(p.size(), true);
+  if (groups > 1) open = open_experts(score, groups, op.i64(AttrName::groups_used));
+  for (int64_t k = 0; k < used; k++) {
+    int64_t best = -1;
+    for (int64_t e = 0; e < n; e++)
+      if (open[e] && (best < 0 || score[e] > score[best])) best = e;
+    open[best] = false;
+    y[best] = p[best];
+  }
+}
+
+// x in place: exp(x - max) / sum
+void softmax(std::vector<float>& x) {
+  const float top = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (float& v : x) sum += v = std::exp(v - top);
+  for (float& v : x) v = float(v / sum);
+}
+
+void route_row(const Op& op, const float* x, const float* bias, int64_t n, float* y) {
+  std::vector<float> p(x, x + n);
+  if (op.has(AttrName::fn)) {
+    for (float& v : p) v = apply(op.fn(), v);
+  } else {  // among the chosen alone it is the softmax of all, divided by the sum of the chosen
+    softmax(p);
+  }
+  choose(op, p, bias, y);
+  float sum = std::accumulate(y, y + n, 0.0f), by = float(op.f32_or(AttrName::by, 1));
+  if (op.i64_or(AttrName::norm, 0)) by /= std::max(sum, 0x1p-14f);
+  if (op.i64_or(AttrName::chosen, 0)) by /= sum;
+  for (int64_t e = 0; e < n; e++) y[e] *= by;
 }
 
 float cap_of(float x, double cap) { return cap == 0 ? x : float(cap * std::tanh(x / cap)); }
@@ -227,6 +282,14 @@ class Interpreter::Step {
       case OpKind::select:
         for (size_t r = 0; r < outputs_.size(); r++) copy_outer(in(0), outputs_[r], out(), int64_t(r));
         return;
+      case OpKind::route:
+        return each_row([&, bias = vector("bias")](const float* x, float* y, int64_t n) {
+          route_row(op, x, bias, n, y);
+        });
+      case OpKind::experts_in:
+        return experts_in();
+      case OpKind::experts_out:
+        return experts_out();
       case OpKind::quantize:
         out().data = in(0).data;
         return quantize_in_place(out());
@@ -361,6 +424,82 @@ class Interpreter::Step {
     multiply(in(0), op_->slot("up"), out());
     Fn fn = op_->fn();
     for (size_t i = 0; i < gate.data.size(); i++) out().data[i] *= apply(fn, gate.data[i]);
+  }
+
+  // y[n] = rows [row, row + count) of a stack of matrices . x
+  void multiply_rows(WeightId id, int64_t row, int64_t count, const float* x, std::vector<float>& y) {
+    const int64_t k = g_.weight(id).shape.back();
+    const float* all = in_.cached(id);
+    std::vector<float> buffer(all ? 0 : size_t(k));
+    y.resize(size_t(count));
+    for (int64_t n = 0; n < count; n++) {
+      if (!all) in_.read_row(id, row + n, buffer.data());
+      y[n] = dot(x, all ? all + (row + n) * k : buffer.data(), k);
+    }
+  }
+
+  // An expert's product of x with its bias, in the slots of these names.
+  void multiply_expert(std::string_view matrix, std::string_view bias, int64_t expert, const float* x,
+                       std::vector<float>& y) {
+    const WeightId id = op_->one(matrix)->weight;
+    const int64_t rows = g_.weight(id).shape[1];
+    multiply_rows(id, expert * rows, rows, x, y);
+    auto b = op_->one(bias);
+    if (!b) return;
+    std::vector<float> add(static_cast<size_t>(rows));
+    in_.read_row(b->weight, expert, add.data());
+    for (int64_t i = 0; i < rows; i++) y[i] += add[i];
+  }
+
+  void experts_in() {
+    const Tensor& routing = in(1);
+    const int64_t used = out().dims[1];
+    for (int64_t t = 0; t < in(0).rows(); t++) {
+      int64_t j = 0;
+      for (int64_t e = 0; e < routing.last() && j < used; e++)
+        if (routing.row(t)[e] != 0) expert_in(e, in(0).row(t), routing.row(t)[e], out().row(t * used + j++));
+    }
+  }
+
+  void expert_in(int64_t expert, const float* x, float weight, float* y) {
+    const bool joined = op_->i64_or(AttrName::joined, 0) != 0;
+    const bool gated = joined || op_->one("gate"), limited = op_->has(AttrName::limit);
+    const float by = op_->i64_or(AttrName::weigh, 0) ? weight : 1;
+    const float limit = float(op_->f32_or(AttrName::limit, 0)), add = float(op_->f32_or(AttrName::up_add, 0));
+    std::vector<float> up, gate;
+    multiply_expert("up", "up_bias", expert, x, up);
+    if (joined) {
+      gate.assign(up.begin(), up.begin() + std::ptrdiff_t(up.size() / 2));
+      up.erase(up.begin(), up.begin() + std::ptrdiff_t(gate.size()));
+    } else if (gated) {
+      multiply_expert("gate", "gate_bias", expert, x, gate);
+    }
+    for (size_t i = 0; i < up.size(); i++) {
+      float u = by * up[i];
+      if (!gated) {
+        y[i] = apply(op_->fn(), u);
+        continue;
+      }
+      float g = by * gate[i];
+      if (limited) g = std::min(g, limit), u = std::clamp(u, -limit, limit);
+      y[i] = apply(op_->fn(), g) * (u + add);
+    }
+  }
+
+  void experts_out() {
+    const Tensor& routing = in(1);
+    const int64_t used = in(0).dims[1];
+    const bool weigh = op_->i64_or(AttrName::weigh, 0) != 0;
+    std::vector<float> part;
+    for (int64_t t = 0; t < routing.rows(); t++) {
+      int64_t j = 0;
+      for (int64_t e = 0; e < routing.last() && j < used; e++) {
+        const float w = routing.row(t)[e];
+        if (w == 0) continue;
+        multiply_expert("down", "bias", e, in(0).row(t * used + j++), part);
+        for (size_t i = 0; i < part.size(); i++) out().row(t)[i] += (weigh ? w : 1) * part[i];
+      }
+    }
   }
 
   void slice() {
@@ -544,7 +683,8 @@ const float* Interpreter::cached(WeightId id) {
   auto& all = weights_[id.index];
   if (!all.empty()) return all.data();
   const Weight& w = g_.weight(id);
-  int64_t n = w.shape.back(), rows = w.shape.size() > 1 ? w.shape[0] : 1;
+  int64_t n = w.shape.back(), rows = 1;
+  for (size_t i = 0; i + 1 < w.shape.size(); i++) rows *= w.shape[i];
   if (rows > cache_left_ / 4 / n) return nullptr;
   cache_left_ -= rows * n * 4;
   all.resize(size_t(rows * n));

@@ -74,6 +74,11 @@ SplitGroup splitter(Format format) {
     SPLIT(NVFP4);
     SPLIT(Q1_0);
     SPLIT(Q2_0);
+    SPLIT(Q6_0);
+    SPLIT(IQ2_K);
+    SPLIT(IQ3_K);
+    SPLIT(IQ4_K);
+    SPLIT(IQ5_K);
     default:  // not in layouts.def: layout_for has thrown
       throw_internal("no split of ", name(format));
   }
@@ -85,6 +90,7 @@ std::uint8_t* store_factors(ScaleKind kind, const std::uint16_t (*factors)[kPane
   switch (kind) {
     case ScaleKind::None:
     case ScaleKind::High4:  // stored with the scales
+    case ScaleKind::Bit:
       return out;
     case ScaleKind::F16:
       std::memcpy(out, factors, static_cast<std::size_t>(blocks * kPanelRows * 2));
@@ -92,6 +98,7 @@ std::uint8_t* store_factors(ScaleKind kind, const std::uint16_t (*factors)[kPane
     case ScaleKind::U8:
     case ScaleKind::I8:
     case ScaleKind::Low4:
+    case ScaleKind::I7:
     case ScaleKind::E8M0:
     case ScaleKind::UE4M3:
       for (std::int64_t b = 0; b < blocks; ++b) {

@@ -52,6 +52,16 @@ F16Fields f16_fields(Format format) {
       return {offsetof(BlockIQ3_XXS, d), -1};
     case Format::IQ3_S:
       return {offsetof(BlockIQ3_S, d), -1};
+    case Format::Q6_0:
+      return {offsetof(BlockQ6_0, d), -1};
+    case Format::IQ2_K:
+      return {offsetof(BlockIQ2_K, d), -1};
+    case Format::IQ3_K:
+      return {offsetof(BlockIQ3_K, d), -1};
+    case Format::IQ4_K:
+      return {offsetof(BlockIQ4_K, d), -1};
+    case Format::IQ5_K:
+      return {offsetof(BlockIQ5_K, d), -1};
     case Format::IQ1_M:  // spread over its scales
     case Format::MXFP4:
     case Format::NVFP4:  // any bits are a scale

@@ -203,4 +203,50 @@ inline void split(const BlockQ2_0& b, const Parts& p) {
   for (int j = 0; j < 64; ++j) p.q[j] = b.qs[j / 4] >> (j % 4 * 2) & 3;
 }
 
+inline void split(const BlockQ6_0& b, const Parts& p) {
+  *p.scale = b.d.bits;
+  nibbles(b.qs, p.q, 16);
+  for (int j = 0; j < 8; ++j) {
+    p.q[j] |= (b.qh[j] & 3) << 4;
+    p.q[j + 8] |= (b.qh[j] >> 4 & 3) << 4;
+    p.q[j + 16] |= (b.qh[j] >> 2 & 3) << 4;
+    p.q[j + 24] |= (b.qh[j] >> 6) << 4;
+  }
+}
+
+// Scale of group g of the IQ*_K and its bit in one byte.
+inline void split_iq_k_scale(int scale, std::uint16_t extra, int g, const Parts& p) {
+  p.scale[kPartStride * g] = static_cast<std::uint8_t>(scale * 2 | (extra >> g & 1));
+}
+
+inline void split(const BlockIQ2_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 16; ++g) split_iq_k_scale((b.scales[g / 2] >> (g % 2 * 4) & 15) - 8, b.extra, g, p);
+  bit_pairs(b.qs, p.q);
+}
+
+inline void split(const BlockIQ3_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 16; ++g) split_iq_k_scale(iq3_k_scale(b.scales, b.signs, g), b.extra, g, p);
+  bit_pairs(b.qs, p.q);
+  for (int g = 0; g < 8; ++g) {
+    for (int j = 0; j < 32; ++j) p.q[32 * g + j] |= (b.qh[j] >> g & 1) << 2;
+  }
+}
+
+inline void split(const BlockIQ4_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 16; ++g) split_iq_k_scale(iq4_k_scale(b.scales_l, b.scales_h, g), b.extra, g, p);
+  for (int g = 0; g < 8; ++g) nibbles(b.qs + 16 * g, p.q + 32 * g, 16);
+}
+
+inline void split(const BlockIQ5_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 16; ++g) split_iq_k_scale(iq4_k_scale(b.scales_l, b.scales_h, g), b.extra, g, p);
+  for (int pair = 0; pair < 4; ++pair) nibbles(b.qs + 32 * pair, p.q + 64 * pair, 32);
+  for (int g = 0; g < 8; ++g) {
+    for (int j = 0; j < 32; ++j) p.q[32 * g + j] |= (b.qh[j] >> g & 1) << 4;
+  }
+}
+
 }  // namespace gc::pack

@@ -21,13 +21,15 @@ class Quantizer {
   Graph run() {
     for (int32_t i = 0; i < e_.op_count(); i++) {
       const Op& op = e_.op(i);
-      bool product = op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu;
+      bool product = op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu ||
+                     op.kind == OpKind::experts_in || op.kind == OpKind::experts_out;
       if (!product || e_.graph().value(op.inputs[0]).type.elem != Elem::F32) continue;
+      bool experts = op.kind == OpKind::experts_in || op.kind == OpKind::experts_out;
       if (is_mixed(op)) {
-        split(i);
+        if (!experts) split(i);  // a gate and an up of different kinds are left to the backend to refuse
       } else if (is_block(op.weights[0])) {
         Op with = op;
-        with.inputs = {quantized(i, op.inputs[0])};
+        with.inputs[0] = quantized(i, op.inputs[0]);
         e_.replace(i, {with});
       }
     }
@@ -42,7 +44,7 @@ class Quantizer {
   bool is_mixed(const Op& op) const {
     bool block = false, plain = false;
     for (const Slot& slot : slots(op.kind)) {
-      if (slot.name == "bias") continue;
+      if (slot.name.ends_with("bias")) continue;
       for (const WeightUse& use : op.slot(slot.name)) (is_block(use) ? block : plain) = true;
     }
     return block && plain;

@@ -31,6 +31,9 @@ bool is_row_wise(OpKind kind) {
     case OpKind::glu:
     case OpKind::quantize:
     case OpKind::matmul_glu:
+    case OpKind::route:
+    case OpKind::experts_in:
+    case OpKind::experts_out:
       return true;
     case OpKind::embed:
     case OpKind::embed_position:
@@ -63,7 +66,8 @@ bool move_one(Graph& g, Reach reach) {
     if (std::any_of(f.inputs.begin(), f.inputs.end(), packed)) continue;
     int head = int(e.graph().layer_begin.size()) - 1;
     bool in_layer = head > 0 && e.layer_of(at) != head;
-    bool matrix = f.kind == OpKind::matmul || f.kind == OpKind::matmul_glu;
+    bool matrix = f.kind == OpKind::matmul || f.kind == OpKind::matmul_glu || f.kind == OpKind::experts_in ||
+                  f.kind == OpKind::experts_out;
     if (in_layer && (e.layer_of(at) != head - 1 || (matrix && reach == Reach::Head))) continue;
     // A value that enters a layer is whole; only what enters the head may be of the rows asked for.
     const auto& entering = e.graph().layer_input;

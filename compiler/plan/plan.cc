@@ -30,7 +30,10 @@ Split split_of(OpKind kind) {
       return Split::View;
     case OpKind::matmul:
     case OpKind::matmul_glu:
+    case OpKind::experts_out:
       return Split::Panels;
+    case OpKind::experts_in:
+      return Split::Experts;
     case OpKind::attention:
     case OpKind::attn_block:
       return Split::Units;
@@ -54,6 +57,7 @@ Split split_of(OpKind kind) {
     case OpKind::quantize:
     case OpKind::glu:
     case OpKind::residual_norm:
+    case OpKind::route:
       return Split::Rows;
   }
   throw_internal("an op without a split");
@@ -162,6 +166,7 @@ class Planner {
       case Split::Columns:
         return read.split == Split::Columns ? Meet::None : Meet::Always;
       case Split::Units:
+      case Split::Experts:
         return Meet::Always;
     }
     throw_internal("a split without a rule");
@@ -210,7 +215,9 @@ class Planner {
         const ir::Type& type = graph().value(result).type;
         buffer.place = feeds_sink(result) ? Buffer::Place::Sink : place_of(step, result);
         if (buffer.place == Buffer::Place::Sink) continue;  // address and stride are the caller's
-        buffer.stride = backend_.row_bytes(type.elem, stored_columns(op, type));
+        buffer.stride = step.split == Split::Experts
+                            ? op.i64(ir::AttrName::used) * backend_.row_bytes(type.elem, type.dims[2].size)
+                            : backend_.row_bytes(type.elem, stored_columns(op, type));
         const auto& life = lifetimes.of(result);
         if (const ValueId from = in_place_input(step, op, result, lifetimes); from.valid()) {
           buffer = plan_.buffers[from.index];
@@ -327,8 +334,9 @@ class Planner {
   void place_weight(const Op& op, const ir::WeightUse& use) {
     if (!use.weight.valid()) return;
     const ir::Weight& weight = graph().weight(use.weight);
+    const bool experts = op.kind == OpKind::experts_in || op.kind == OpKind::experts_out;
     const bool matrix = op.kind == OpKind::embed || op.kind == OpKind::embed_position ||
-                        op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu;
+                        op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu || experts;
     Packed packed;
     packed.weight = use.weight;
     packed.name = weight.name;
@@ -336,16 +344,18 @@ class Planner {
     packed.row_begin = use.row_begin;
     packed.rows =
         weight.shape.size() > 1 ? (use.row_end < 0 ? weight.shape[0] : use.row_end) - use.row_begin : 1;
+    // Experts' matrices have whole panels of rows: packed one after the other they are one matrix.
+    if (experts && weight.shape.size() == 3) packed.rows = weight.shape[0] * weight.shape[1];
     if (weight.source != ir::Weight::Source::Tensor) {
       packed.kind = Packed::Kind::Table;
       packed.bytes = 4;
       for (int64_t n : weight.shape) packed.bytes *= n;
-    } else if (matrix && weight.shape.size() == 2) {
+    } else if (matrix && (weight.shape.size() == 2 + experts)) {
       packed.kind = Packed::Kind::Panels;
       packed.two_streams = split_head_.valid() && use.weight == split_head_;
       packed.bytes =
           backend_.panel_bytes(weight.format, packed.cols) * (round_up(packed.rows, kPanelRows) / kPanelRows);
-      if (packed.row_begin != 0 || packed.rows != weight.shape[0])
+      if (!experts && (packed.row_begin != 0 || packed.rows != weight.shape[0]))
         packed.name = cat(weight.name, "[", packed.row_begin, ":", packed.row_begin + packed.rows, "]");
     } else {
       packed.kind = Packed::Kind::Vector;
@@ -370,7 +380,8 @@ const Packed& Plan::packed_of(const ir::WeightUse& use) const {
   const int64_t end = use.row_end < 0 ? weight.shape[0] : use.row_end;
   for (const Packed& p : packed) {
     if (p.weight != use.weight) continue;
-    if (p.kind != Packed::Kind::Panels || (p.row_begin == use.row_begin && p.row_begin + p.rows == end))
+    if (p.kind != Packed::Kind::Panels || weight.shape.size() == 3 ||
+        (p.row_begin == use.row_begin && p.row_begin + p.rows == end))
       return p;
   }
   throw_internal("weight '", weight.name, "' isn't in the image");

@@ -1,6 +1,6 @@
 // From a graph to a fixed schedule: who computes what, where workers meet, where every value lies.
 //
-// Work of an op is split among workers in one of four ways. Row-wise ops (norms, embedding, element-wise ones) are
+// Work of an op is split among workers in one of five ways. Row-wise ops (norms, embedding, element-wise ones) are
 // cheap: for few rows every worker computes all of them into its own copy, which saves a barrier before each
 // matrix product; for more rows they are shared and the workers meet. Matrix products are split by panels, attention
 // by (row, kv head).
@@ -9,6 +9,8 @@
 //   Panels   its share of 16-row panels, by bytes over all segments of a joined matrix
 //   Columns  element-wise on what the same worker's panels gave
 //   Units    its share of rows x kv heads
+//   Experts  its share of experts x columns; the result's rows stand in the order of the experts' lists of rows, so only
+//            the op that sums experts reads it
 //
 // A meet is placed only where a step reads what another worker wrote since the last one: five a layer for one token
 // (QKV | attention | o | gate-up | down), and one more between the append of keys and attention when a sequence has
@@ -45,7 +47,7 @@ struct Buffer {
   bool operator==(const Buffer&) const = default;
 };
 
-enum class Split : uint8_t { View, Rows, Panels, Columns, Units };
+enum class Split : uint8_t { View, Rows, Panels, Columns, Units, Experts };
 
 enum class Meet : uint8_t {
   None,

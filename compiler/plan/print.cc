@@ -16,6 +16,8 @@ const char* text(Split split) {
       return "panels";
     case Split::Columns:
       return "columns";
+    case Split::Experts:
+      return "experts";
     case Split::Units:
       return "units";
   }
@@ -91,7 +93,8 @@ std::string print(const Plan& plan) {
     out << "state group " << i << ": "
         << (g.kind == GC_STATE_KV_RING ? cat("ring of window ", g.window) : "full") << ", block of "
         << GC_KV_BLOCK << " positions: " << g.block_bytes[GC_KV_F32] << " bytes f32, "
-        << g.block_bytes[GC_KV_F16] << " f16\n";
+        << g.block_bytes[GC_KV_F16] << " f16, " << g.block_bytes[GC_KV_BF16] << " bf16, "
+        << g.block_bytes[GC_KV_Q8_0] << " q8_0\n";
   }
   out << "weights: " << plan.packed.size() << " tensors, " << plan.weights_bytes << " bytes\n";
   for (const Packed& p : plan.packed)

@@ -219,6 +219,54 @@ struct [[gnu::packed]] BlockQ2_0 {
   std::uint8_t qs[16];
 };
 
+// y = d * (q - 32), q: low 4 bits as Q4_0, high 2 bits of values j, j + 8, j + 16, j + 24 in bit pairs 0, 2, 1, 3 of
+// qh[j].
+struct [[gnu::packed]] BlockQ6_0 {
+  F16Bits d;
+  std::uint8_t qh[8];
+  std::uint8_t qs[16];
+};
+
+// The IQ*_K: 16 groups of 16, y = d * scale * (table[q] + shift * bit g of extra), tables below.
+// IQ2_K: scale = 4 bits - 8, in nibbles; q: 2 bits laid out as Q2_K.
+struct [[gnu::packed]] BlockIQ2_K {
+  F16Bits d;
+  std::uint16_t extra;
+  std::uint8_t scales[8];
+  std::uint8_t qs[64];
+};
+
+// scale = 2 * (4 bits) + 1, negative where bit g of signs is set; q: low 2 bits as Q2_K, bit 2 of value i is bit i/32
+// of qh[i%32].
+struct [[gnu::packed]] BlockIQ3_K {
+  F16Bits d;
+  std::uint16_t extra;
+  std::uint16_t signs;
+  std::uint8_t scales[8];
+  std::uint8_t qs[64];
+  std::uint8_t qh[32];
+};
+
+// scale = 6 bits - 32, low 4 in nibbles of scales_l, high 2 in bit pairs of scales_h; each 32 values have 16 bytes of
+// q as IQ4_NL.
+struct [[gnu::packed]] BlockIQ4_K {
+  F16Bits d;
+  std::uint16_t extra;
+  std::uint8_t scales_h[4];
+  std::uint8_t scales_l[8];
+  std::uint8_t qs[128];
+};
+
+// Scales as IQ4_K; q: low 4 bits as Q4_K, bit 4 of value i is bit i/32 of qh[i%32].
+struct [[gnu::packed]] BlockIQ5_K {
+  F16Bits d;
+  std::uint16_t extra;
+  std::uint8_t scales_h[4];
+  std::uint8_t scales_l[8];
+  std::uint8_t qs[128];
+  std::uint8_t qh[32];
+};
+
 // The struct of a quantized format has the size that the table says.
 #define CHECK_kFloat(name, bytes)
 #define CHECK_kInt(name, bytes)
@@ -236,6 +284,14 @@ struct [[gnu::packed]] BlockQ2_0 {
 inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 
+// Tables and shifts of the IQ*_K; IQ4_K has that of IQ4_NL.
+inline constexpr std::int8_t kIq2KValues[4] = {-31, -13, 1, 17};
+inline constexpr std::int8_t kIq3KValues[8] = {-63, -40, -23, -10, 1, 13, 28, 47};
+inline constexpr std::int8_t kIq5KValues[32] = {-126, -114, -103, -92, -83, -74, -65, -57, -50, -43, -36,
+                                                -30,  -24,  -18,  -12, -6,  -1,  5,   11,  17,  23,  29,
+                                                36,   43,   51,   59,  68,  77,  87,  97,  109, 121};
+inline constexpr int kIq2KShift = 5, kIq3KShift = 4, kIq4KShift = 4, kIq5KShift = 2;
+
 // Twice the values of an e2m1 code (MXFP4, NVFP4).
 inline constexpr std::int8_t kFp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
@@ -250,6 +306,17 @@ constexpr ScaleMin k_scale_min(const std::uint8_t (&scales)[12], int g) {
   const std::uint8_t low = scales[g + 4];
   return {static_cast<std::uint8_t>((low & 15) | (scales[g - 4] >> 6) << 4),
           static_cast<std::uint8_t>(low >> 4 | (scales[g] >> 6) << 4)};
+}
+
+// Scale of group g (0-15) of IQ3_K, odd, -31 to 31.
+constexpr int iq3_k_scale(const std::uint8_t (&scales)[8], std::uint16_t signs, int g) {
+  const int magnitude = 2 * (scales[g / 2] >> (g % 2 * 4) & 15) + 1;
+  return signs >> g & 1 ? -magnitude : magnitude;
+}
+
+// Scale of group g (0-15) of IQ4_K and IQ5_K, -32 to 31.
+constexpr int iq4_k_scale(const std::uint8_t (&low)[8], const std::uint8_t (&high)[4], int g) {
+  return ((low[g / 2] >> (g % 2 * 4) & 15) | (high[g / 4] >> (g % 4 * 2) & 3) << 4) - 32;
 }
 
 // Scale of group g (0-15) of Q3_K, -32 to 31.

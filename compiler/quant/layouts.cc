@@ -66,6 +66,10 @@ float factor(ScaleKind kind, const std::uint8_t* p, std::int64_t b, std::int64_t
       return super * static_cast<float>(p[i] & 15);
     case ScaleKind::High4:
       return super * static_cast<float>(p[i] >> 4);
+    case ScaleKind::I7:
+      return super * static_cast<float>(static_cast<std::int8_t>(p[i]) >> 1);
+    case ScaleKind::Bit:  // of a whole scale: `super` has the shift
+      return (p[i] & 1) * factor(ScaleKind::I7, p, b, r, super);
     case ScaleKind::E8M0:
       return half_of_e8m0(p[i]);
     case ScaleKind::UE4M3:
@@ -121,8 +125,8 @@ const Layout& layout_for(Format format) {
 namespace {
 
 template <std::size_t n>
-constexpr std::array<std::uint8_t, 16> unsigned_values(const std::int8_t (&values)[n], int offset) {
-  std::array<std::uint8_t, 16> out{};
+constexpr auto unsigned_values(const std::int8_t (&values)[n], int offset) {
+  std::array<std::uint8_t, n <= 16 ? 16 : 32> out{};
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(values[i] + offset);
   return out;
 }
@@ -142,14 +146,17 @@ constexpr std::array<std::uint8_t, 16> signed_magnitudes(const std::int8_t (&val
 constexpr auto kIq4 = unsigned_values(kIq4Values, 127);
 constexpr auto kFp4 = unsigned_values(kFp4Values, 12);
 constexpr auto kIq2 = signed_magnitudes(kIq2Values, 43);
+constexpr auto kIq2K = unsigned_values(kIq2KValues, 31);
+constexpr auto kIq3K = unsigned_values(kIq3KValues, 63);
+constexpr auto kIq5K = unsigned_values(kIq5KValues, 126);
 constexpr auto kIq3Xxs = signed_magnitudes(kIq3XxsValues, 62);
 
 }  // namespace
 
 std::span<const std::uint8_t> Layout::values() const {
-  const auto with = [&](const std::array<std::uint8_t, 16>& values, int of) {
+  const auto with = [&](std::span<const std::uint8_t> values, int of) {
     GC_CHECK(offset == of, name(format), ": a table for offset ", of);
-    return std::span<const std::uint8_t>(values);
+    return values;
   };
   switch (table) {
     case ValueTable::Linear:
@@ -162,8 +169,34 @@ std::span<const std::uint8_t> Layout::values() const {
       return with(kIq2, 43);
     case ValueTable::Iq3Xxs:
       return with(kIq3Xxs, 62);
+    case ValueTable::Iq2K:
+      return with(kIq2K, 31);
+    case ValueTable::Iq3K:
+      return with(kIq3K, 63);
+    case ValueTable::Iq5K:
+      return with(kIq5K, 126);
   }
   throw_internal("value table");
+}
+
+std::int32_t Layout::shift() const {
+  GC_CHECK(min == ScaleKind::Bit);
+  switch (table) {
+    case ValueTable::Iq2K:
+      return kIq2KShift;
+    case ValueTable::Iq3K:
+      return kIq3KShift;
+    case ValueTable::Iq4:
+      return kIq4KShift;
+    case ValueTable::Iq5K:
+      return kIq5KShift;
+    case ValueTable::Linear:
+    case ValueTable::Fp4:
+    case ValueTable::Iq2:
+    case ValueTable::Iq3Xxs:
+      break;
+  }
+  throw_internal("no shift of ", name(format));
 }
 
 bool Layout::needs_super(ScaleKind kind) {
@@ -177,6 +210,8 @@ bool Layout::needs_super(ScaleKind kind) {
     case ScaleKind::I8:
     case ScaleKind::Low4:
     case ScaleKind::High4:
+    case ScaleKind::I7:
+    case ScaleKind::Bit:
       return true;
   }
   throw_internal("scale kind");
@@ -192,6 +227,8 @@ std::int64_t entry_stride(ScaleKind kind) {
     case ScaleKind::I8:
     case ScaleKind::Low4:
     case ScaleKind::High4:
+    case ScaleKind::I7:
+    case ScaleKind::Bit:
     case ScaleKind::E8M0:
     case ScaleKind::UE4M3:
       return kPanelRows;
@@ -210,8 +247,8 @@ Layout::Group Layout::group(std::int64_t cols) const {
   Group g;
   g.scales = supers() * 2 * kPanelRows;
   const std::int64_t end = g.scales + blocks * entry_stride(scale);
-  g.mins = min == ScaleKind::High4 ? g.scales : end;
-  g.quants = round64(min == ScaleKind::High4 ? end : end + blocks * entry_stride(min));
+  g.mins = min_in_scale() ? g.scales : end;
+  g.quants = round64(min_in_scale() ? end : end + blocks * entry_stride(min));
   g.bytes = g.quants + cols / 32 * quant_bytes();
   return g;
 }
@@ -240,12 +277,14 @@ RowParts row_parts(Format format, std::int64_t cols, const std::uint8_t* panel, 
     const std::int64_t n = std::min(kGroupCols, cols - begin);
     const Layout::Group g = l.group(n);
     const float d = l.supers() > 0 ? l.unit * f16_at(panel + 2 * row) : 1;
-    const float dmin = l.supers() > 1 ? l.unit * f16_at(panel + 2 * (kPanelRows + row)) : 1;
+    const float dmin = l.supers() > 1            ? l.unit * f16_at(panel + 2 * (kPanelRows + row))
+                       : l.min == ScaleKind::Bit ? d * static_cast<float>(l.shift())
+                                                 : 1;
     for (std::int64_t b = 0; b < n / l.scale_cols; ++b) {
       const std::int64_t entry = b * l.scale_cols / l.entry_cols;
       parts.scale.push_back(factor(l.scale, panel + g.scales, entry, row, d));
       const float min = factor(l.min, panel + g.mins, entry, row, dmin);
-      parts.min.push_back(Layout::needs_super(l.min) ? -min : min);
+      parts.min.push_back(l.min_is_subtracted() ? -min : min);
     }
     for (std::int64_t c = 0; c < n; ++c)
       parts.q.push_back(quant(l, panel + g.quants + c / 32 * l.quant_bytes(), row, c % 32) - l.offset);

@@ -271,6 +271,49 @@ void decode(const BlockQ2_0& b, float* y) {
   for (int j = 0; j < 64; ++j) y[j] = static_cast<float>((b.qs[j / 4] >> (j % 4 * 2) & 3) - 1) * d;
 }
 
+void decode(const BlockQ6_0& b, float* y) {
+  const float d = f32(b.d);
+  decode_halves(b, y, [&](int j, int q) {
+    const int high = b.qh[j % 8] >> (j / 16 * 2 + j % 16 / 8 * 4) & 3;
+    return d * static_cast<float>((q | high << 4) - 32);
+  });
+}
+
+// Value i of the IQ*_K: scale is an integer, value that of the table.
+float shifted(float d, int scale, int value, std::uint16_t extra, int i, int shift) {
+  return d * static_cast<float>(scale) * static_cast<float>(value + (extra >> (i / 16) & 1) * shift);
+}
+
+void decode(const BlockIQ2_K& b, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int scale = (b.scales[i / 32] >> (i / 16 % 2 * 4) & 15) - 8;
+    y[i] = shifted(f32(b.d), scale, kIq2KValues[two_bits(b.qs, i)], b.extra, i, kIq2KShift);
+  }
+}
+
+void decode(const BlockIQ3_K& b, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int q = two_bits(b.qs, i) | (b.qh[i % 32] >> (i / 32) & 1) << 2;
+    y[i] = shifted(f32(b.d), iq3_k_scale(b.scales, b.signs, i / 16), kIq3KValues[q], b.extra, i, kIq3KShift);
+  }
+}
+
+void decode(const BlockIQ4_K& b, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int q = b.qs[i / 32 * 16 + i % 16] >> (i / 16 % 2 * 4) & 15;
+    const int scale = iq4_k_scale(b.scales_l, b.scales_h, i / 16);
+    y[i] = shifted(f32(b.d), scale, kIq4Values[q], b.extra, i, kIq4KShift);
+  }
+}
+
+void decode(const BlockIQ5_K& b, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int q = four_bits(b.qs, i) | (b.qh[i % 32] >> (i / 32) & 1) << 4;
+    const int scale = iq4_k_scale(b.scales_l, b.scales_h, i / 16);
+    y[i] = shifted(f32(b.d), scale, kIq5KValues[q], b.extra, i, kIq5KShift);
+  }
+}
+
 template <class Block>
 void decode_blocks(const std::uint8_t* src, float* dst, std::int64_t n, std::int64_t block_values) {
   for (std::int64_t i = 0; i < n; i += block_values, src += sizeof(Block)) {

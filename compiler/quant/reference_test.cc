@@ -91,7 +91,7 @@ TEST(Reference, RefusesPartsOfBlocksAndIntegers) {
 }
 
 TEST(Formats, TableAndLookups) {
-  EXPECT_EQ(all_formats().size(), 35u);
+  EXPECT_EQ(all_formats().size(), 40u);
   for (const FormatInfo& f : all_formats()) {
     EXPECT_EQ(info(f.format).name, f.name);
     EXPECT_EQ(format_of_gguf_id(f.gguf_id), f.format);

@@ -9,7 +9,7 @@
  * GC_ABI_VERSION, and the runtime refuses a program of another version.
  *
  * Not built yet, though the seam has room for it (an entry answers GC_ERR_UNSUPPORTED): layer ranges other than all
- * layers, embeddings as a sink or as rows, `encode`, state kinds other than KV, expert row lists.
+ * layers, embeddings as a sink or as rows, `encode`, state kinds other than KV.
  */
 #ifndef GC_RUNTIME_ABI_PROGRAM_H_
 #define GC_RUNTIME_ABI_PROGRAM_H_
@@ -125,10 +125,10 @@ typedef struct gc_seq {
 
 /* ---- Experts ----
  *
- * A layer with a mixture of experts decides in the step which rows each expert computes. Routing writes these lists into
- * the arena (sized for the worst case: every row in n_used lists); after a meet each worker takes its share of the
- * panels of all experts with rows, by bytes, computed from `begin`; an expert's rows are multiplied as one block; a
- * row's results are added in ascending order of experts, whoever computed them, so the bits don't depend on the batch. */
+ * A layer with a mixture of experts decides in the step which rows each expert computes. Each worker makes these lists
+ * for itself from the rows' routing weights, in its part of the arena (sized for the worst case: every row in n_used
+ * lists), takes its share of the columns of all experts with rows, and multiplies an expert's rows as one block; a row's
+ * results are added in ascending order of experts, so the bits depend neither on the batch nor on the workers. */
 typedef struct gc_expert_lists {
   uint32_t n_experts, n_used;
   const uint32_t* begin; /* [n_experts + 1]: expert e has the entries begin[e] .. begin[e + 1) */

@@ -57,9 +57,8 @@ std::vector<float> random_logits(uint32_t seed, bool ties) {
 std::vector<int32_t> sorted_ids(const std::vector<float>& logits, uint32_t k) {
   std::vector<int32_t> ids(kVocab);
   std::iota(ids.begin(), ids.end(), 0);
-  std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
-  });
+  std::sort(ids.begin(), ids.end(),
+            [&](int32_t a, int32_t b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
   ids.resize(k);
   for (int32_t& id : ids)
     if (logits[id] == -INFINITY) id = -1;

@@ -9,6 +9,13 @@ for role in "" --decode; do
   compare_logits text gemma3-270m "$work/out.f32" --kl 0.001 --p99 0.012 --top1 0.98 --perplexity 0.003 ||
     fail "the reference text, ${role:-as prompt}"
 done
+# Keys and values in other types than the default, alone: tokens as generated ones, whose products are exact to 16 bits.
+for bound in "f32 0.00001" "bf16 0.00015" "q8_0 0.0015"; do
+  read -r type kl <<<"$bound"
+  "$work/gemma3" logits --tokens "$tokens" --decode -ctk "$type" -ctv "$type" -o "$work/out.f32" ||
+    fail "logits -ctk $type: exit code $?"
+  compare_logits text gemma3-270m "$work/out.f32" --kl "$kl" || fail "the reference text, KV in $type"
+done
 for ((i = 0; i < $(compare_logits cases gemma3-270m); i++)); do
   ids="$(compare_logits case-ids gemma3-270m "$i")"
   for role in "" --decode; do

@@ -1,7 +1,7 @@
 # Every quantized type gives the reference's logits for prompt and for generated tokens.
 source "$(dirname "$0")/../lib/e2e.sh"
 
-for model in gemma3-270m-like llama-dense; do
+for model in gemma3-270m-like llama-dense qwen3moe-moe; do
   tokens="$(zoo tokens "$model")"
   for type in $(zoo types "$model"); do
     zoo make "$model" "$work/model.gguf" --type "$type"

@@ -31,6 +31,15 @@ inline std::vector<Case> tiny_cases() {
       {"llama_rope_freqs", {.architecture = "llama", .rope_freqs = true}},
       {"llama_one_layer_one_head", {.architecture = "llama", .n_layer = 1, .n_head = 1, .head_dim = 32}},
   };
+  // Five experts: lists of different length, some empty.
+  for (Format format : {Format::F32, Format::F16, Format::Q4_0, Format::Q8_0})
+    all.push_back({"llama_experts_" + std::string(info(format).text_name),
+                   {.architecture = "llama", .n_ff = 64, .format = format, .n_expert = 5}});
+  all.push_back({"qwen2moe", {.architecture = "qwen2moe", .tied = false, .n_expert = 7, .n_used = 3}});
+  all.push_back({"gpt_oss", {.architecture = "gpt-oss", .n_ff = 64, .format = Format::Q8_0, .n_expert = 6}});
+  all.push_back({"llama4", {.architecture = "llama4", .n_layer = 5, .n_expert = 3, .n_used = 1}});
+  all.push_back({"bailingmoe2",
+                 {.architecture = "bailingmoe2", .n_layer = 3, .n_expert = 16, .n_used = 4, .n_group = 4}});
   for (Format format : {Format::Q4_0, Format::Q5_1, Format::Q8_0, Format::F16, Format::BF16}) {
     all.push_back(
         {"llama_" + std::string(info(format).text_name), {.architecture = "llama", .format = format}});

@@ -29,6 +29,10 @@ struct TinyModel {
   bool tokens = true;           // a list of n_vocab tokens, and tokenizer "none"
   Format format = Format::F32;  // of the matrices, where their rows are whole blocks of it, else Q8_0 or F32
   uint64_t seed = 1;
+  uint32_t n_expert = 0;   // experts in place of the feed-forward network: llama, and in all files of
+                           // qwen2moe, bailingmoe2, gpt-oss, llama4
+  uint32_t n_used = 2;     // experts of a token
+  uint32_t n_group = 0;    // groups of experts, of which half are chosen from
   uint32_t context = 256;  // positions
 
   Format format_of(uint64_t cols) const {
@@ -48,6 +52,14 @@ class TinyTensors {
     const auto bytes =
         random_tensor(format, int64_t(rows), int64_t(cols), 1.6f / std::sqrt(float(cols)), key(name));
     writer_.tensor(name, {cols, rows}, info(format).gguf_id, bytes);
+  }
+  void stack(const std::string& name, uint64_t n, uint64_t rows, uint64_t cols, Format format) {
+    const auto bytes =
+        random_tensor(format, int64_t(n * rows), int64_t(cols), 1.6f / std::sqrt(float(cols)), key(name));
+    writer_.tensor(name, {cols, rows, n}, info(format).gguf_id, bytes);
+  }
+  void biases(const std::string& name, uint64_t n, uint64_t rows) {
+    writer_.tensor_f32(name, {rows, n}, values(name, n * rows, 0, 0.2f));
   }
   void norm(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 1, 0.25f)); }
   void bias(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 0, 0.2f)); }
@@ -70,6 +82,19 @@ class TinyTensors {
   uint64_t seed_;
 };
 
+inline void tiny_expert_keys(GgufWriter& w, const TinyModel& m) {
+  const std::string a = m.architecture + ".";
+  w.u32(a + "expert_count", m.n_expert).u32(a + "expert_used_count", m.n_used);
+  if (m.n_group > 0)
+    w.u32(a + "expert_group_count", m.n_group).u32(a + "expert_group_used_count", m.n_group / 2);
+  if (m.architecture == "llama4") w.u32(a + "interleave_moe_layer_step", 1);
+  if (m.architecture == "gpt-oss") w.u32(a + "attention.sliding_window", m.window);
+  if (m.architecture != "bailingmoe2") return;
+  w.u32(a + "expert_gating_func", 2).boolean(a + "expert_weights_norm", true);
+  w.f32(a + "expert_weights_scale", 2.5f);
+  w.u32(a + "leading_dense_block_count", 1).u32(a + "expert_shared_count", 1);
+}
+
 inline void tiny_keys(GgufWriter& w, const TinyModel& m) {
   const std::string a = m.architecture + ".";
   w.str("general.name", "tiny").u32(a + "context_length", m.context).u32(a + "embedding_length", m.n_embd);
@@ -81,6 +106,7 @@ inline void tiny_keys(GgufWriter& w, const TinyModel& m) {
   if (m.window > 0 && (m.architecture == "gemma3" || m.architecture == "gemma2")) {
     w.u32(a + "attention.sliding_window", m.window);
   }
+  if (m.n_expert > 0) tiny_expert_keys(w, m);
   w.str("tokenizer.ggml.model", "none");
   if (!m.tokens) return;
   std::vector<std::string> tokens;
@@ -88,8 +114,27 @@ inline void tiny_keys(GgufWriter& w, const TinyModel& m) {
   w.array("tokenizer.ggml.tokens", GgufWriter::kString, tokens);
 }
 
+// Router and experts, with what each architecture has beside.
+inline void tiny_experts(TinyTensors& t, const TinyModel& m, const std::string& blk) {
+  const uint64_t d = m.n_embd, n = m.n_expert, ff = m.n_ff;
+  const bool biases = m.architecture == "gpt-oss",
+             shared = m.architecture == "bailingmoe2" || m.architecture == "qwen2moe";
+  t.matrix(blk + "ffn_gate_inp.weight", n, d);
+  if (biases) t.bias(blk + "ffn_gate_inp.bias", n);
+  const auto stack = [&](const std::string& name, uint64_t rows, uint64_t cols) {
+    t.stack(blk + name + "_exps.weight", n, rows, cols, m.format_of(cols));
+    if (biases) t.biases(blk + name + "_exps.bias", n, rows);
+    if (shared) t.matrix(blk + name + "_shexp.weight", rows, cols, m.format_of(cols));
+  };
+  stack("ffn_gate", ff, d), stack("ffn_up", ff, d), stack("ffn_down", d, ff);
+  if (m.architecture == "qwen2moe") t.bias(blk + "ffn_gate_inp_shexp.weight", d);
+  if (m.architecture == "bailingmoe2") t.bias(blk + "exp_probs_b.bias", n);
+}
+
 inline void tiny_layer(TinyTensors& t, const TinyModel& m, const std::string& blk) {
   const bool gemma3 = m.architecture == "gemma3", sandwich = gemma3 || m.architecture == "gemma2";
+  const bool head_norms = gemma3 || m.architecture == "bailingmoe2", oss = m.architecture == "gpt-oss";
+  const bool dense_lead = m.architecture == "bailingmoe2" && blk == "blk.0.";
   const uint64_t d = m.n_embd, q = uint64_t{m.n_head} * m.head_dim, kv = uint64_t{m.n_head_kv} * m.head_dim;
   t.norm(blk + "attn_norm.weight", d);
   const auto linear = [&](const std::string& name, uint64_t rows, uint64_t cols) {
@@ -101,10 +146,13 @@ inline void tiny_layer(TinyTensors& t, const TinyModel& m, const std::string& bl
   } else {
     linear("attn_q", q, d), linear("attn_k", kv, d), linear("attn_v", kv, d);
   }
-  if (gemma3) t.norm(blk + "attn_q_norm.weight", m.head_dim), t.norm(blk + "attn_k_norm.weight", m.head_dim);
+  if (oss) t.bias(blk + "attn_sinks.weight", m.n_head);
+  if (head_norms)
+    t.norm(blk + "attn_q_norm.weight", m.head_dim), t.norm(blk + "attn_k_norm.weight", m.head_dim);
   linear("attn_output", d, q);
   if (sandwich) t.norm(blk + "post_attention_norm.weight", d);
-  t.norm(blk + "ffn_norm.weight", d);
+  t.norm(blk + (oss ? "post_attention_norm.weight" : "ffn_norm.weight"), d);
+  if (m.n_expert > 0 && !dense_lead) return tiny_experts(t, m, blk);
   linear("ffn_gate", m.n_ff, d), linear("ffn_up", m.n_ff, d), linear("ffn_down", d, m.n_ff);
   if (sandwich) t.norm(blk + "post_ffw_norm.weight", d);
 }

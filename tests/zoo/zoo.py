@@ -112,7 +112,8 @@ class Recipe:
 
         self.tensors = dict(expand(model["model"]))
         for layer in range(model.get("layers", 2)):
-            self.tensors |= {f"blk.{layer}.{suffix}": dims for suffix, dims in expand(model["layer"])}
+            names = model.get(f"layer {layer}", model["layer"])
+            self.tensors |= {f"blk.{layer}.{suffix}": dims for suffix, dims in expand(names)}
 
     def _plain(self, book, model):
         self.n_vocab = model["vocabulary"]

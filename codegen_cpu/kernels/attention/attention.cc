@@ -1,9 +1,9 @@
 #include "codegen_cpu/kernels/attention/attention.h"
 
+#include "codegen_cpu/kernels/attention/elements.h"
+#include "codegen_cpu/kernels/attention/rows.h"
 #include "codegen_cpu/kernels/attention/unit.h"
-#include "codegen_cpu/kernels/row_out/row_out.h"
 #include "codegen_cpu/kv_layout.h"
-#include "codegen_cpu/vec/math.h"
 #include "compiler/base/error.h"
 #include "compiler/base/strings.h"
 
@@ -12,8 +12,6 @@ namespace gc::cpu {
 using llvm::Value;
 
 std::string attn_unsupported(const AttnSpec& spec) {
-  if (kv_element_bytes(spec.kv_type) == 0)
-    return cat("attention over ", kv_type_name(spec.kv_type), " keys and values");
   if (spec.heads % spec.kv_heads != 0)
     return cat(spec.heads, " query heads on ", spec.kv_heads, " key heads");
   if (spec.rope.dims % 2 != 0 || spec.rope.dims > spec.k_dim) {
@@ -27,17 +25,17 @@ std::string attn_unsupported(const AttnSpec& spec) {
 
 namespace {
 
-// A worker's scratch: q [group][k_dim], p [group][64], then two records.
+// A worker's scratch: q [group][k_dim], p [group][64], two records, then keys or values of a block as f32.
 struct ScratchLayout {
-  std::int64_t p, total, part, bytes;
+  std::int64_t p, total, part, wide, bytes;
 };
 
 ScratchLayout scratch_layout(const AttnSpec& spec) {
   auto round = [](std::int64_t n) { return (n + 63) / 64 * 64; };
   const std::int64_t p = round(spec.group() * spec.k_dim * 4);
   const std::int64_t total = p + round(spec.group() * GC_KV_BLOCK * 4);
-  const std::int64_t part = total + partial_layout(spec).bytes;
-  return {p, total, part, part + partial_layout(spec).bytes};
+  const std::int64_t record = attn_partial_bytes(spec), part = total + record, wide = part + record;
+  return {p, total, part, wide, wide + GC_KV_BLOCK * std::max(spec.k_dim, spec.v_dim) * 4};
 }
 
 void check(const AttnSpec& spec) {
@@ -56,23 +54,15 @@ void append_unit(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
                  Value* key_buffer, Value* k, Value* values) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
-  const std::int64_t element = kv_element_bytes(spec.kv_type);
   emit_angles(v, spec.rope, angles, a["rope_fine"], a["rope_coarse"], unit.pos);
   Value* head = e.at(k, unit.kv_head, spec.k_dim * 4);
   emit_head(v, spec, angles, head, spec.k_norm ? a["k_norm_w"] : nullptr, key_buffer, nullptr);
 
   Value* block = emit_block(e, spec, emit_blocks(e, spec, a, unit), b.CreateLShr(unit.pos, 6));
   Value* slot = b.CreateAnd(unit.pos, e.i64(GC_KV_BLOCK - 1));
-  Value* column = e.at(block, slot, element);
-  v.over(spec.k_dim, [&](Value* d, int count) {
-    Value* x = v.load(e.at(key_buffer, d, std::int64_t{4}), count);
-    scatter_kv(v, spec.kv_type, x, e.at(column, d, GC_KV_BLOCK * element), GC_KV_BLOCK * element, count);
-  });
-  Value* value = e.at(values, unit.kv_head, spec.v_dim * 4);
-  Value* row = e.at(block, slot, spec.v_dim * element, kv_keys_bytes(spec.k_dim, spec.kv_type));
-  v.over(spec.v_dim, [&](Value* i, int count) {
-    store_kv(v, spec.kv_type, v.load(e.at(value, i, std::int64_t{4}), count), e.at(row, i, element), count);
-  });
+  store_key(v, spec, key_buffer, block, slot);
+  store_value(v, spec, e.at(values, unit.kv_head, spec.v_dim * 4),
+              e.at(block, kv_part_bytes(spec.k_dim, spec.kv_type)), slot);
 }
 
 llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
@@ -108,16 +98,14 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
                     });
 }
 
-// The group's queries, ready for the product, into `q`.
-void queries(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, const Angles& angles, Value* q) {
+void join(Emitter& e, const AttnSpec& spec, Value* total, Value* part) {
+  e.b().CreateCall(attn_join(e, spec.group(), spec.v_dim), {total, part, e.i64(spec.group())});
+}
+
+void finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, Value* total) {
   Emitter& e = v.e();
-  emit_angles(v, spec.rope, angles, a["rope_fine"], a["rope_coarse"], unit.pos);
-  Value* heads = e.at(e.at(a["q"], unit.row, a["qs"]), unit.kv_head, spec.group() * spec.k_dim * 4);
-  Value* by = spec.scale == 1 ? nullptr : v.splat(spec.scale);
-  e.for_range(0, spec.group(), 1, [&](Value* g) {
-    emit_head(v, spec, angles, e.at(heads, g, spec.k_dim * 4), spec.q_norm ? a["q_norm_w"] : nullptr,
-              e.at(q, g, spec.k_dim * 4), by);
-  });
+  const PartialLayout at = partial_layout(spec.group(), spec.v_dim);
+  emit_finish(v, spec, a, unit, total, e.at(total, at.l), e.at(total, at.o));
 }
 
 struct Ranges {
@@ -129,9 +117,9 @@ Ranges ranges_of(Emitter& e, const Unit& unit) {
   return {e.b().CreateLShr(unit.lo, 9), e.b().CreateLShr(unit.pos, 9)};
 }
 
-// The record of range `range` of a unit into `partial`.
-void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Blocks& blocks, Value* q,
-                  Value* p, Value* partial, Value* range) {
+// The record of range `range` of a unit, whose queries are in the scratch, into `partial`.
+void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Blocks& blocks, Value* scratch,
+                  Value* partial, Value* range) {
   llvm::IRBuilder<>& b = e.b();
   llvm::Function* kernel = attn_range(e, spec);
   Value* begin = b.CreateMul(range, e.i64(kAttnRange));
@@ -139,68 +127,52 @@ void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Bloc
   Value* past = b.CreateAdd(unit.pos, e.i64(1));
   Value* lo = b.CreateSelect(b.CreateICmpSGT(begin, unit.lo), begin, unit.lo);
   Value* hi = b.CreateSelect(b.CreateICmpSLT(end, past), end, past);
-  b.CreateCall(kernel, {q, p, partial, blocks.table, blocks.n, blocks.base, blocks.bytes, lo, hi, unit.pos,
-                        unit.kv_head});
+  const ScratchLayout at = scratch_layout(spec);
+  b.CreateCall(kernel, {scratch, e.at(scratch, at.p), partial, blocks.table, blocks.n, blocks.base,
+                        blocks.bytes, lo, hi, unit.pos, unit.kv_head, e.at(scratch, at.wide)});
 }
 
-Value* exp_of_difference(Vec& v, Value* a, Value* b) {
-  llvm::IRBuilder<>& builder = v.e().b();
-  return builder.CreateExtractElement(exp(v, v.splat(builder.CreateFSub(a, b))), std::uint64_t{0});
+Unit unit_of(Emitter& e, const AttnSpec& spec, const Args& a, Value* row, Value* head) {
+  llvm::IRBuilder<>& b = e.b();
+  return emit_unit(e, spec, a["step"], b.CreateAdd(b.CreateMul(row, e.i64(spec.kv_heads)), head));
 }
 
-// void attn_join(total, part): total becomes the record of both, in this order.
-llvm::Function* attn_join(Emitter& e, const AttnSpec& spec) {
-  const std::string name = cat("attn_join_", spec.group(), "x", spec.v_dim);
-  return e.function(name, {out("total"), in("part")}, [&](const Args& a) {
-    Vec v(e);
-    llvm::IRBuilder<>& b = e.b();
-    const PartialLayout at = partial_layout(spec);
-    e.for_range(0, spec.group(), 1, [&](Value* g) {
-      auto scalar = [&](const char* record, std::int64_t offset) {
-        return e.at(a[record], g, std::int64_t{4}, offset);
-      };
-      Value* m = e.load(e.f32(), scalar("total", 0), 4);
-      Value* n = e.load(e.f32(), scalar("part", 0), 4);
-      Value* top = b.CreateSelect(b.CreateFCmpOGT(m, n), m, n);
-      Value* keep = exp_of_difference(v, m, top);
-      Value* take = exp_of_difference(v, n, top);
-      Value* l = b.CreateFMul(e.load(e.f32(), scalar("total", at.l), 4), keep);
-      e.store(v.fma(e.load(e.f32(), scalar("part", at.l), 4), take, l), scalar("total", at.l), 4);
-      e.store(top, scalar("total", 0), 4);
-      Value* o = e.at(a["total"], g, spec.v_dim * 4, at.o);
-      Value* p = e.at(a["part"], g, spec.v_dim * 4, at.o);
-      v.over(spec.v_dim, [&](Value* i, int count) {
-        Value* kept = v.mul(v.load(e.at(o, i, std::int64_t{4}), count), v.splat(keep));
-        Value* sum = v.fma(v.load(e.at(p, i, std::int64_t{4}), count), v.splat(take), kept);
-        v.store(sum, e.at(o, i, std::int64_t{4}), count);
-      });
-    });
-  });
-}
-
-// y's part of the unit: o / l, the sinks added to l.
-void finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, Value* total) {
+// One row of `attn`, range by range.
+void whole_row(Vec& v, const AttnSpec& spec, const Args& a, const Angles& angles, Value* row, Value* head) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
-  const PartialLayout at = partial_layout(spec);
-  Value* y = e.at(a["y"], unit.row, a["ys"]);
-  Value* first = b.CreateMul(unit.kv_head, e.i64(spec.group()));
-  e.for_range(0, spec.group(), 1, [&](Value* g) {
-    Value* head = b.CreateAdd(first, g);
-    Value* l = e.load(e.f32(), e.at(total, g, std::int64_t{4}, at.l), 4);
-    Value* factor = e.f32(1);
-    if (spec.sinks) {
-      Value* m = e.load(e.f32(), e.at(total, g, std::int64_t{4}), 4);
-      Value* sink = e.load(e.f32(), e.at(a["sinks"], head, std::int64_t{4}), 4);
-      Value* top = b.CreateSelect(b.CreateFCmpOGT(m, sink), m, sink);
-      factor = exp_of_difference(v, m, top);
-      l = v.fma(l, factor, exp_of_difference(v, sink, top));
-    }
-    Value* by = v.splat(b.CreateFDiv(factor, l));
-    Value* o = e.at(total, g, spec.v_dim * 4, at.o);
-    emit_row_part(v, spec.out, y, spec.heads * spec.v_dim, b.CreateMul(head, e.i64(spec.v_dim)), spec.v_dim,
-                  [&](Value* i, int count) { return v.mul(v.load(e.at(o, i, std::int64_t{4}), count), by); });
+  const ScratchLayout at = scratch_layout(spec);
+  Value* total = e.at(a["scratch"], at.total);
+  Value* part = e.at(a["scratch"], at.part);
+  const Unit unit = unit_of(e, spec, a, row, head);
+  const Blocks blocks = emit_blocks(e, spec, a, unit);
+  emit_queries(v, spec, a, unit, angles, a["scratch"]);
+  const Ranges ranges = ranges_of(e, unit);
+  range_record(e, spec, unit, blocks, a["scratch"], total, ranges.first);
+  Value* next = b.CreateAdd(ranges.first, e.i64(1));
+  e.for_range(next, b.CreateAdd(ranges.last, e.i64(1)), 1, [&](Value* range) {
+    range_record(e, spec, unit, blocks, a["scratch"], part, range);
+    join(e, spec, total, part);
   });
+  finish(v, spec, a, unit, total);
+}
+
+// How many rows from `row` on, of those before `end`, are consecutive positions of its sequence: at most what attn_rows
+// takes at once.
+Value* run_length(Emitter& e, const AttnSpec& spec, Value* step, Value* row, Value* end) {
+  llvm::IRBuilder<>& b = e.b();
+  auto unit = [&](Value* r) { return emit_unit(e, spec, step, b.CreateMul(r, e.i64(spec.kv_heads))); };
+  const Unit first = unit(row);
+  Value* left = b.CreateSub(end, row);
+  Value* most = e.i64(attn_rows_most(spec));
+  Value* n = b.CreateSelect(b.CreateICmpSLT(left, most), left, most);
+  return e.for_range(e.i64(1), n, 1, {e.i64(1)}, [&](Value* i, const Emitter::Values& in) {
+    const Unit u = unit(b.CreateAdd(row, i));
+    Value* next =
+        b.CreateAnd(b.CreateICmpEQ(u.seq, first.seq), b.CreateICmpEQ(u.pos, b.CreateAdd(first.pos, i)));
+    next = b.CreateAnd(next, b.CreateICmpEQ(in[0], i));
+    return Emitter::Values{b.CreateAdd(in[0], b.CreateZExt(next, b.getInt64Ty()))};
+  })[0];
 }
 
 }  // namespace
@@ -208,8 +180,12 @@ void finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, Value
 llvm::Function* attn_append(Emitter& e, const AttnSpec& spec) { return append(e, spec, true); }
 llvm::Function* kv_append(Emitter& e, const AttnSpec& spec) { return append(e, spec, false); }
 
-std::int64_t attn_scratch_bytes(const AttnSpec& spec) { return scratch_layout(spec).bytes; }
-std::int64_t attn_partial_bytes(const AttnSpec& spec) { return partial_layout(spec).bytes; }
+std::int64_t attn_scratch_bytes(const AttnSpec& spec) {
+  return std::max(scratch_layout(spec).bytes, attn_rows_scratch_bytes(spec));
+}
+std::int64_t attn_partial_bytes(const AttnSpec& spec) {
+  return partial_layout(spec.group(), spec.v_dim).bytes;
+}
 
 llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
   check(spec);
@@ -219,23 +195,35 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
   return e.function(attn_name("attn", spec), with_state(args), [&, spec](const Args& a) {
     Vec v(e);
     llvm::IRBuilder<>& b = e.b();
-    const ScratchLayout at = scratch_layout(spec);
     const Angles angles = make_angles(e, spec.rope);
-    Value* p = e.at(a["scratch"], at.p);
-    Value* total = e.at(a["scratch"], at.total);
-    Value* part = e.at(a["scratch"], at.part);
-    e.for_range(a["unit_begin"], a["unit_end"], 1, [&](Value* index) {
-      const Unit unit = emit_unit(e, spec, a["step"], index);
-      const Blocks blocks = emit_blocks(e, spec, a, unit);
-      queries(v, spec, a, unit, angles, a["scratch"]);
-      const Ranges ranges = ranges_of(e, unit);
-      range_record(e, spec, unit, blocks, a["scratch"], p, total, ranges.first);
-      Value* next = b.CreateAdd(ranges.first, e.i64(1));
-      e.for_range(next, b.CreateAdd(ranges.last, e.i64(1)), 1, [&](Value* range) {
-        range_record(e, spec, unit, blocks, a["scratch"], p, part, range);
-        b.CreateCall(attn_join(e, spec), {total, part});
+    // The units of one kv head are consecutive rows.
+    e.for_range(0, spec.kv_heads, 1, [&](Value* head) {
+      auto first_row = [&](Value* unit) {
+        Value* up = b.CreateSub(b.CreateAdd(unit, e.i64(spec.kv_heads - 1)), head);
+        return b.CreateUDiv(up, e.i64(spec.kv_heads));
+      };
+      Value* begin = first_row(a["unit_begin"]);
+      Value* end = first_row(a["unit_end"]);
+      e.for_range(begin, end, 1, {begin}, [&](Value* row, const Emitter::Values& in) {
+        return e.if_else(
+            b.CreateICmpSLT(row, in[0]), [&] { return in; },
+            [&] {
+              Value* n = run_length(e, spec, a["step"], row, end);
+              return e.if_else(
+                  b.CreateICmpSGE(n, e.i64(attn_rows_least(spec))),
+                  [&] {
+                    b.CreateCall(attn_rows(e, spec),
+                                 {a["step"], a["group"], a["block_bytes"], a["state_offset"], a["q"], a["qs"],
+                                  a["q_norm_w"], a["rope_fine"], a["rope_coarse"], a["sinks"], a["y"],
+                                  a["ys"], row, n, head, a["scratch"]});
+                    return Emitter::Values{b.CreateAdd(row, n)};
+                  },
+                  [&] {
+                    whole_row(v, spec, a, angles, row, head);
+                    return Emitter::Values{b.CreateAdd(row, e.i64(1))};
+                  });
+            });
       });
-      finish(v, spec, a, unit, total);
     });
   });
 }
@@ -269,16 +257,15 @@ llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
     Vec v(e);
     llvm::IRBuilder<>& b = e.b();
     const Angles angles = make_angles(e, key.rope);
-    Value* p = e.at(a["scratch"], scratch_layout(key).p);
     e.for_range(a["item_begin"], a["item_end"], 1, [&](Value* item) {
       const Unit unit = emit_unit(e, key, a["step"], b.CreateUDiv(item, a["ranges"]));
       const Ranges ranges = ranges_of(e, unit);
       Value* range = b.CreateAdd(ranges.first, b.CreateURem(item, a["ranges"]));
       e.if_then(b.CreateICmpSLE(range, ranges.last), [&] {
         const Blocks blocks = emit_blocks(e, key, a, unit);
-        queries(v, key, a, unit, angles, a["scratch"]);
+        emit_queries(v, key, a, unit, angles, a["scratch"]);
         Value* partial = e.at(a["partials"], item, attn_partial_bytes(key));
-        range_record(e, key, unit, blocks, a["scratch"], p, partial, range);
+        range_record(e, key, unit, blocks, a["scratch"], partial, range);
       });
     });
   });
@@ -296,9 +283,8 @@ llvm::Function* attn_merge(Emitter& e, const AttnSpec& spec) {
       const Ranges ranges = ranges_of(e, unit);
       Value* total = e.at(a["partials"], b.CreateMul(index, a["ranges"]), attn_partial_bytes(spec));
       Value* more = b.CreateSub(ranges.last, ranges.first);
-      e.for_range(e.i64(1), b.CreateAdd(more, e.i64(1)), 1, [&](Value* i) {
-        b.CreateCall(attn_join(e, spec), {total, e.at(total, i, attn_partial_bytes(spec))});
-      });
+      e.for_range(e.i64(1), b.CreateAdd(more, e.i64(1)), 1,
+                  [&](Value* i) { join(e, spec, total, e.at(total, i, attn_partial_bytes(spec))); });
       finish(v, spec, a, unit, total);
     });
   });

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "codegen_cpu/kernels/attention/reference.h"
+#include "codegen_cpu/kernels/attention/rows.h"
 #include "codegen_cpu/kernels/attention/unit.h"
 #include "codegen_cpu/kernels/testing.h"
 #include "codegen_cpu/kv_layout.h"
@@ -168,8 +169,8 @@ void expect_agrees(const AttnSpec& spec, std::int64_t tokens, const std::vector<
     for (std::int64_t chunk : chunks) {
       std::vector<float> y(tokens * n, std::numeric_limits<float>::quiet_NaN());
       attention.run(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), n * 4, tokens, chunk, false);
-      const double bound = spec.kv_type == GC_KV_F32 ? 6e-6 : spec.kv_type == GC_KV_F16 ? 1e-4 : 1e-3;
-      EXPECT_LT(testing::error(y.data(), r.data(), r.size()), bound)
+      constexpr double kBounds[GC_KV_TYPES] = {6e-6, 1e-4, 1e-3, 3e-3};
+      EXPECT_LT(testing::error(y.data(), r.data(), r.size()), kBounds[spec.kv_type])
           << isa->name << " " << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk;
       if (first.empty()) first = y;
       EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * 4), 0)
@@ -179,7 +180,7 @@ void expect_agrees(const AttnSpec& spec, std::int64_t tokens, const std::vector<
 }
 
 TEST(Attention, AgreesWithDouble) {
-  for (int kv_type : {GC_KV_F32, GC_KV_F16, GC_KV_BF16}) {
+  for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
     expect_agrees(with(shape(4, 1, 256, kv_type), [](AttnSpec& s) { s.q_norm = s.k_norm = true; }), 150,
                   {150});
     expect_agrees(with(shape(9, 3, 64, kv_type), [](AttnSpec& s) { s.rope.neox = false; }), 130, {40});
@@ -302,6 +303,12 @@ TEST(Attention, AppendsFromSeparateBuffers) {
   }
 }
 
+int count(const std::string& text, const char* part) {
+  int n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
 // The inner loops are what they are meant to be on each level: half-precision loads converted in one instruction, wide
 // FMAs, and no accumulator that goes through the stack.
 TEST(Attention, InnerLoopsAreWideAndDontSpill) {
@@ -311,30 +318,35 @@ TEST(Attention, InnerLoopsAreWideAndDontSpill) {
       Emitter e(context, *isa, "test");
       const AttnSpec spec = shape(heads, 1, dim, GC_KV_F16);
       attn(e, spec);
-      const std::string name = attn_range(e, spec)->getName().str();
-      const std::string assembly = function_assembly(compile_assembly(*e.take(), *isa), name);
+      const std::string names[] = {attn_range(e, spec)->getName().str(), attn_rows(e, spec)->getName().str()};
+      const std::string module = compile_assembly(*e.take(), *isa);
       const char* wide = isa->has_avx512 ? "%zmm" : "%ymm";
-      int loops = 0;
-      for (std::size_t at = 0; at != std::string::npos;) {
-        const std::size_t next = assembly.find("\n.LBB", at + 1);
-        std::string block = assembly.substr(at, next - at);
-        block.resize(std::min(block.size(), block.find("\n# %bb", 1)));  // what follows a loop's jump
-        at = next;
-        if (block.find("vcvtph2ps") == std::string::npos || block.find("vfmadd") == std::string::npos)
-          continue;
-        ++loops;
-        EXPECT_NE(block.find(wide), std::string::npos) << isa->name << block;
-        EXPECT_EQ(block.find("Spill"), std::string::npos) << isa->name << block;
-        EXPECT_EQ(block.find("Reload"), std::string::npos) << isa->name << block;
+      for (const std::string& name : names) {
+        const bool rows = name == names[1];  // over keys and values as f32
+        const std::string assembly = function_assembly(module, name);
+        int loops = 0;
+        for (std::size_t at = 0; at != std::string::npos;) {
+          const std::size_t next = assembly.find("\n.LBB", at + 1);
+          std::string block = assembly.substr(at, next - at);
+          block.resize(std::min(block.size(), block.find("\n# %bb", 1)));  // what follows a loop's jump
+          at = next;
+          const int madds = count(block, "vfmadd");
+          if (rows ? madds < 12 || count(block, "vmulps") > 0
+                   : madds == 0 || block.find("vcvtph2ps") == std::string::npos)
+            continue;
+          ++loops;
+          EXPECT_NE(block.find(wide), std::string::npos) << isa->name << block;
+          EXPECT_EQ(block.find("Spill"), std::string::npos) << isa->name << block;
+          EXPECT_EQ(block.find("Reload"), std::string::npos) << isa->name << block;
+        }
+        EXPECT_GE(loops, 2) << isa->name << " " << name;
       }
-      EXPECT_GE(loops, 2) << isa->name;
     }
   }
 }
 
 TEST(Attention, SaysWhatIsMissing) {
   EXPECT_EQ(attn_unsupported(shape(4, 1, 64, GC_KV_F16)), "");
-  EXPECT_NE(attn_unsupported(shape(4, 1, 64, GC_KV_Q8_0)), "");
   EXPECT_NE(attn_unsupported(with(shape(4, 1, 80, GC_KV_F16), [](AttnSpec& s) { s.out = ir::Elem::Q16; })),
             "");
 }

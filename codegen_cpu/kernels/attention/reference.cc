@@ -1,14 +1,18 @@
 #include "codegen_cpu/kernels/attention/reference.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
+#include "codegen_cpu/kv_layout.h"
 #include "compiler/base/error.h"
 
 namespace gc::cpu {
 
-double kv_rounded(int kv_type, double x) {
+namespace {
+
+double rounded(int kv_type, double x) {
   switch (kv_type) {
     case GC_KV_F32:
       return static_cast<float>(x);
@@ -21,8 +25,6 @@ double kv_rounded(int kv_type, double x) {
   }
   throw_internal("KV type ", kv_type);
 }
-
-namespace {
 
 // Norm and RoPE of one head.
 std::vector<double> head(const AttnSpec& spec, const float* x, const float* norm, double base,
@@ -49,6 +51,23 @@ std::vector<double> head(const AttnSpec& spec, const float* x, const float* norm
 
 }  // namespace
 
+void kv_round(int kv_type, double* x, std::int64_t n) {
+  if (kv_type != GC_KV_Q8_0) {
+    for (std::int64_t i = 0; i < n; ++i) x[i] = rounded(kv_type, x[i]);
+    return;
+  }
+  for (std::int64_t first = 0; first < n; first += kKvScaleBlock) {
+    const std::int64_t end = std::min(n, first + kKvScaleBlock);
+    double most = 0;
+    for (std::int64_t i = first; i < end; ++i) most = std::max(most, std::abs(x[i]));
+    const double scale = rounded(GC_KV_F16, most / 127);
+    for (std::int64_t i = first; i < end; ++i) {
+      const double q = scale == 0 ? 0 : std::nearbyint(x[i] / scale);
+      x[i] = scale * std::clamp(q, -127.0, 127.0);
+    }
+  }
+}
+
 std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weights, const float* x,
                                    std::int64_t tokens) {
   const std::int64_t columns = (spec.heads + spec.kv_heads) * spec.k_dim + spec.kv_heads * spec.v_dim;
@@ -56,11 +75,14 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
   const float* v_part = k_part + spec.kv_heads * spec.k_dim;
   std::vector<double> y(tokens * spec.heads * spec.v_dim);
   for (std::int64_t kv = 0; kv < spec.kv_heads; ++kv) {
-    std::vector<std::vector<double>> keys;
+    std::vector<std::vector<double>> keys, values;
     for (std::int64_t p = 0; p < tokens; ++p) {
       keys.push_back(
           head(spec, k_part + p * columns + kv * spec.k_dim, weights.k_norm, weights.rope_base, p));
-      for (double& v : keys.back()) v = kv_rounded(spec.kv_type, v);
+      kv_round(spec.kv_type, keys.back().data(), spec.k_dim);
+      const float* v = v_part + p * columns + kv * spec.v_dim;
+      values.emplace_back(v, v + spec.v_dim);
+      kv_round(spec.kv_type, values.back().data(), spec.v_dim);
     }
     for (std::int64_t t = 0; t < tokens; ++t) {
       const std::int64_t lo = spec.window > 0 ? std::max<std::int64_t>(0, t - spec.window + 1) : 0;
@@ -81,9 +103,7 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
         for (double& v : s) l += v = std::exp(v - m);
         double* out = &y[(t * spec.heads + h) * spec.v_dim];
         for (std::int64_t p = lo; p <= t; ++p) {
-          const float* v = v_part + p * columns + kv * spec.v_dim;
-          for (std::int64_t i = 0; i < spec.v_dim; ++i)
-            out[i] += s[p - lo] / l * kv_rounded(spec.kv_type, v[i]);
+          for (std::int64_t i = 0; i < spec.v_dim; ++i) out[i] += s[p - lo] / l * values[p][i];
         }
       }
     }

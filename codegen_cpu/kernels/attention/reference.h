@@ -19,7 +19,7 @@ struct AttnWeights {
 std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weights, const float* x,
                                    std::int64_t tokens);
 
-// A value as it is read back from the KV type.
-double kv_rounded(int kv_type, double x);
+// x[n] as it is read back from the KV type.
+void kv_round(int kv_type, double* x, std::int64_t n);
 
 }  // namespace gc::cpu

@@ -5,6 +5,7 @@
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/row_out/row_out.h"
 #include "codegen_cpu/kv_layout.h"
+#include "codegen_cpu/vec/math.h"
 #include "compiler/base/error.h"
 #include "compiler/base/strings.h"
 
@@ -12,9 +13,9 @@ namespace gc::cpu {
 
 using llvm::Value;
 
-PartialLayout partial_layout(const AttnSpec& spec) {
-  const std::int64_t padded = (spec.group() + Vec::kLanes - 1) / Vec::kLanes * Vec::kLanes;
-  const std::int64_t bytes = (2 * padded + spec.group() * spec.v_dim) * 4;
+PartialLayout partial_layout(std::int64_t queries, std::int64_t v_dim) {
+  const std::int64_t padded = (queries + Vec::kLanes - 1) / Vec::kLanes * Vec::kLanes;
+  const std::int64_t bytes = (2 * padded + queries * v_dim) * 4;
   return {padded * 4, 2 * padded * 4, (bytes + 63) / 64 * 64};
 }
 
@@ -72,39 +73,6 @@ Value* emit_block(Emitter& e, const AttnSpec& spec, const Blocks& blocks, Value*
   return e.at(blocks.base, b.CreateZExt(physical, b.getInt64Ty()), blocks.bytes);
 }
 
-Value* load_kv(Vec& v, int kv_type, Value* p, int count) {
-  switch (kv_type) {
-    case GC_KV_F32:
-      return v.load(p, count);
-    case GC_KV_F16:
-      return v.load_f16(p, count);
-    case GC_KV_BF16:
-      return v.load_bf16(p, count);
-  }
-  throw_internal("no kernels for KV type ", kv_type);
-}
-
-void store_kv(Vec& v, int kv_type, Value* x, Value* p, int count) {
-  switch (kv_type) {
-    case GC_KV_F32:
-      return v.store(x, p, count);
-    case GC_KV_F16:
-      return v.store_f16(x, p, count);
-    case GC_KV_BF16:
-      return v.store_bf16(x, p, count);
-  }
-  throw_internal("no kernels for KV type ", kv_type);
-}
-
-void scatter_kv(Vec& v, int kv_type, Value* x, Value* p, std::int64_t stride, int count) {
-  Emitter& e = v.e();
-  const std::int64_t bytes = kv_element_bytes(kv_type);
-  Value* elements = kv_type == GC_KV_F32 ? x : kv_type == GC_KV_F16 ? v.to_f16(x) : v.to_bf16(x);
-  for (int i = 0; i < count; ++i) {
-    e.store(e.b().CreateExtractElement(elements, i), e.at(p, i * stride), static_cast<unsigned>(bytes));
-  }
-}
-
 void emit_head(Vec& v, const AttnSpec& spec, const Angles& angles, Value* x, Value* norm_w, Value* y,
                Value* by) {
   Emitter& e = v.e();
@@ -114,6 +82,80 @@ void emit_head(Vec& v, const AttnSpec& spec, const Angles& angles, Value* x, Val
     return norm_w ? v.mul(v.mul(a, r), v.load(e.at(norm_w, i, std::int64_t{4}), count)) : a;
   };
   emit_turned(v, spec.rope, angles, spec.k_dim, load, y, by);
+}
+
+void emit_queries(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, const Angles& angles,
+                  Value* q) {
+  Emitter& e = v.e();
+  emit_angles(v, spec.rope, angles, a["rope_fine"], a["rope_coarse"], unit.pos);
+  Value* heads = e.at(e.at(a["q"], unit.row, a["qs"]), unit.kv_head, spec.group() * spec.k_dim * 4);
+  Value* by = spec.scale == 1 ? nullptr : v.splat(spec.scale);
+  e.for_range(0, spec.group(), 1, [&](Value* g) {
+    emit_head(v, spec, angles, e.at(heads, g, spec.k_dim * 4), spec.q_norm ? a["q_norm_w"] : nullptr,
+              e.at(q, g, spec.k_dim * 4), by);
+  });
+}
+
+namespace {
+
+Value* exp_of_difference(Vec& v, Value* a, Value* b) {
+  llvm::IRBuilder<>& builder = v.e().b();
+  return builder.CreateExtractElement(exp(v, v.splat(builder.CreateFSub(a, b))), std::uint64_t{0});
+}
+
+}  // namespace
+
+llvm::Function* attn_join(Emitter& e, std::int64_t queries, std::int64_t v_dim) {
+  const std::string name = cat("attn_join_", queries, "x", v_dim);
+  return e.function(name, {out("total"), in("part"), i64("n")}, [&](const Args& a) {
+    Vec v(e);
+    llvm::IRBuilder<>& b = e.b();
+    const PartialLayout at = partial_layout(queries, v_dim);
+    e.for_range(e.i64(0), a["n"], 1, [&](Value* g) {
+      auto scalar = [&](const char* record, std::int64_t offset) {
+        return e.at(a[record], g, std::int64_t{4}, offset);
+      };
+      Value* m = e.load(e.f32(), scalar("total", 0), 4);
+      Value* n = e.load(e.f32(), scalar("part", 0), 4);
+      Value* top = b.CreateSelect(b.CreateFCmpOGT(m, n), m, n);
+      Value* keep = exp_of_difference(v, m, top);
+      Value* take = exp_of_difference(v, n, top);
+      Value* l = b.CreateFMul(e.load(e.f32(), scalar("total", at.l), 4), keep);
+      e.store(v.fma(e.load(e.f32(), scalar("part", at.l), 4), take, l), scalar("total", at.l), 4);
+      e.store(top, scalar("total", 0), 4);
+      Value* o = e.at(a["total"], g, v_dim * 4, at.o);
+      Value* p = e.at(a["part"], g, v_dim * 4, at.o);
+      v.over(v_dim, [&](Value* i, int count) {
+        Value* kept = v.mul(v.load(e.at(o, i, std::int64_t{4}), count), v.splat(keep));
+        Value* sum = v.fma(v.load(e.at(p, i, std::int64_t{4}), count), v.splat(take), kept);
+        v.store(sum, e.at(o, i, std::int64_t{4}), count);
+      });
+    });
+  });
+}
+
+void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, Value* maxima, Value* sums,
+                 Value* values) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  Value* y = e.at(a["y"], unit.row, a["ys"]);
+  Value* first = b.CreateMul(unit.kv_head, e.i64(spec.group()));
+  e.for_range(0, spec.group(), 1, [&](Value* g) {
+    Value* head = b.CreateAdd(first, g);
+    Value* l = e.load(e.f32(), e.at(sums, g, std::int64_t{4}), 4);
+    Value* factor = e.f32(1);
+    if (spec.sinks) {
+      Value* m = e.load(e.f32(), e.at(maxima, g, std::int64_t{4}), 4);
+      Value* sink = e.load(e.f32(), e.at(a["sinks"], head, std::int64_t{4}), 4);
+      Value* top = b.CreateSelect(b.CreateFCmpOGT(m, sink), m, sink);
+      factor = exp_of_difference(v, m, top);
+      l = v.fma(l, factor, exp_of_difference(v, sink, top));
+    }
+    Value* by = v.splat(b.CreateFDiv(factor, l));
+    Value* o = e.at(values, g, spec.v_dim * 4);
+    emit_row_part(v, spec.out, y, spec.heads * spec.v_dim, b.CreateMul(head, e.i64(spec.v_dim)), spec.v_dim,
+                  [&](Value* i, int count) { return v.mul(v.load(e.at(o, i, std::int64_t{4}), count), by); });
+  });
 }
 
 }  // namespace gc::cpu

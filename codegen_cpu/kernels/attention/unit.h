@@ -1,17 +1,16 @@
-// What the attention kernels share: the type's name, rows and blocks of the step, elements of the KV type, and the
-// record of a range.
+// What the attention kernels share: the type's name, rows and blocks of the step, and the record of a range.
 #pragma once
 
 #include "codegen_cpu/kernels/attention/attention.h"
 
 namespace gc::cpu {
 
-// The result of a range of one unit, for the heads of its group:
-//   m [padded group], l [padded group], o [group][v_dim], all f32; padded to 16.
+// The result of a range for n queries, such as the heads of a unit's group:
+//   m [padded n], l [padded n], o [n][v_dim], all f32; padded to 16.
 struct PartialLayout {
   std::int64_t l, o, bytes;  // offsets
 };
-PartialLayout partial_layout(const AttnSpec& spec);
+PartialLayout partial_layout(std::int64_t queries, std::int64_t v_dim);
 
 // "attn_4x256_kv1x256_w512_..." without what doesn't matter to `kernel`.
 std::string attn_name(const char* kernel, const AttnSpec& spec);
@@ -37,19 +36,24 @@ Blocks emit_blocks(Emitter& e, const AttnSpec& spec, const Args& a, const Unit& 
 // The head's memory in logical block `block` (i64).
 llvm::Value* emit_block(Emitter& e, const AttnSpec& spec, const Blocks& blocks, llvm::Value* block);
 
-// 16 elements of the KV type as f32.
-llvm::Value* load_kv(Vec& v, int kv_type, llvm::Value* p, int count = Vec::kLanes);
-void store_kv(Vec& v, int kv_type, llvm::Value* x, llvm::Value* p, int count = Vec::kLanes);
-// Lane i to p + i * stride, as elements of the KV type.
-void scatter_kv(Vec& v, int kv_type, llvm::Value* x, llvm::Value* p, std::int64_t stride, int count);
-
 // y[dim] = turned(norm(x)) * by; norm_w null: no norm; by null: 1.
 void emit_head(Vec& v, const AttnSpec& spec, const Angles& angles, llvm::Value* x, llvm::Value* norm_w,
                llvm::Value* y, llvm::Value* by);
 
-// void(q, p, partial, table, i64 n, base, i64 block_bytes, i64 lo, i64 hi, i64 pos, i64 kv_head): the record of positions
-// [lo, hi), which lie in one range, for the row at pos. q: f32[group][k_dim] ready for the product; p: f32[group][64]
-// scratch.
+// The unit's queries, ready for the product, into q [group][k_dim]. Args: q, qs, q_norm_w, rope_fine, rope_coarse.
+void emit_queries(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, const Angles& angles,
+                  llvm::Value* q);
+
+// void(total, part, i64 n): the first n of `queries` in the records: total becomes that of both, in this order.
+llvm::Function* attn_join(Emitter& e, std::int64_t queries, std::int64_t v_dim);
+
+// The unit's part of y: o / l, the sinks added to l, from a record's m, l and o of the group. Args: sinks, y, ys.
+void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, llvm::Value* maxima,
+                 llvm::Value* sums, llvm::Value* values);
+
+// void(q, p, partial, table, i64 n, base, i64 block_bytes, i64 lo, i64 hi, i64 pos, i64 kv_head, wide): the record of
+// positions [lo, hi), which lie in one range, for the row at pos. q: f32[group][k_dim] ready for the product; p: f32[group][64] and wide:
+// f32[max(k_dim, v_dim)][64] scratch.
 llvm::Function* attn_range(Emitter& e, const AttnSpec& spec);
 
 }  // namespace gc::cpu

@@ -67,7 +67,7 @@ Value* row_values(Emitter& e, const Layout& layout, Value* p) {
     p = e.at(p, 64 * bits);
   }
   Value* codes = b.CreateBitCast(all, llvm::FixedVectorType::get(b.getInt8Ty(), 32));
-  return layout.table == ValueTable::Linear ? codes : lut16(e, codes, layout.values());
+  return layout.table == ValueTable::Linear ? codes : lut(e, codes, layout.values());
 }
 
 // One scale or min of the row: its entry at p.
@@ -93,6 +93,7 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
       return b.CreateFMul(b.CreateFPExt(half, e.f32()), e.f32(layout.unit));
     };
     Value *d = super(0), *dmin = super(1);
+    if (layout.min == ScaleKind::Bit) dmin = b.CreateFMul(d, e.f32(layout.shift()));
     // A panel's entries lie row by row.
     const auto of_row = [&](ScaleKind kind, Value* entries) {
       return e.at(entries, row, entry_stride(kind) / kPanelRows);
@@ -114,7 +115,7 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
         if (layout.min != ScaleKind::None) {
           Value* min = v.splat(
               row_factor(e, layout.min, of_row(layout.min, reader.min_at(group.mins, i, part)), dmin));
-          y = Layout::needs_super(layout.min) ? v.sub(y, min) : v.add(y, min);
+          y = layout.min_is_subtracted() ? v.sub(y, min) : v.add(y, min);
         }
         v.store(v.mul(y, out_scale), e.at(to, 64 * half));
       }

@@ -52,12 +52,69 @@ def decode_q2_0(b):
     return f16(b[:2]) * (codes.reshape(-1).astype(np.float32) - np.float32(1))
 
 
+def pairs_of_bits(b):  # u8[64] to 2-bit codes [256], as Q2_K
+    return (b.reshape(2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[None, :, None] & 3).reshape(-1)
+
+
+def nibbles(b):  # u8[n] to [2 n], low first
+    return np.stack([b & 15, b >> 4], axis=1).reshape(-1)
+
+
+def planes_of_bits(b):  # u8[32] to bit i/32 of byte i%32
+    return (b[None, :] >> np.arange(8, dtype=np.uint8)[:, None] & 1).reshape(-1)
+
+
+def decode_q6_0(b):
+    qh, qs = np.frombuffer(b[2:10], np.uint8), np.frombuffer(b[10:], np.uint8)
+    low = np.concatenate([qs & 15, qs >> 4])
+    high = np.concatenate([qh >> s & 3 for s in (0, 4, 2, 6)])
+    return f16(b[:2]) * ((low | high << 4).astype(np.float32) - np.float32(32))
+
+
+# The tables of the IQ*_K: all that a set bit of `extra` adds is the last number.
+IQK = {
+    "IQ2_K": ([-31, -13, 1, 17], 5),
+    "IQ3_K": ([-63, -40, -23, -10, 1, 13, 28, 47], 4),
+    "IQ4_K": ([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], 4),
+    "IQ5_K": ([-126, -114, -103, -92, -83, -74, -65, -57, -50, -43, -36, -30, -24, -18, -12, -6,
+               -1, 5, 11, 17, 23, 29, 36, 43, 51, 59, 68, 77, 87, 97, 109, 121], 2),
+}
+
+
+def decode_iq_k(name, b):
+    raw = np.frombuffer(b, np.uint8)
+    extra = np.unpackbits(raw[2:4], bitorder="little").astype(np.int32)
+    if name == "IQ2_K":
+        scale, q = nibbles(raw[4:12]).astype(np.int32) - 8, pairs_of_bits(raw[12:])
+    elif name == "IQ3_K":
+        sign = 1 - 2 * np.unpackbits(raw[4:6], bitorder="little").astype(np.int32)
+        scale = (2 * nibbles(raw[6:14]).astype(np.int32) + 1) * sign
+        q = pairs_of_bits(raw[14:78]) | planes_of_bits(raw[78:]) << 2
+    else:
+        high = (raw[4:8, None] >> np.array([0, 2, 4, 6], np.uint8) & 3).reshape(-1)
+        scale = (nibbles(raw[8:16]) | high << 4).astype(np.int32) - 32
+        if name == "IQ4_K":
+            qs = raw[16:].reshape(8, 16)
+            q = np.stack([qs & 15, qs >> 4], axis=1).reshape(-1)
+        else:
+            qs = raw[16:144].reshape(4, 32)
+            q = np.stack([qs & 15, qs >> 4], axis=1).reshape(-1) | planes_of_bits(raw[144:]) << 4
+    table, shift = IQK[name]
+    value = np.array(table)[q] + np.repeat(extra, 16) * shift
+    return f16(b[:2]) * np.repeat(scale, 16).astype(np.float32) * value.astype(np.float32)
+
+
 # Types whose decoder the package lacks: name, (gguf id, values, bytes), formula.
 OWN = {
     "Q8_1": (9, 32, 36, decode_q8_1),
     "Q8_K": (15, 256, 292, decode_q8_k),
     "Q1_0": (41, 128, 18, decode_q1_0),
     "Q2_0": (42, 64, 18, decode_q2_0),
+    "Q6_0": (133, 32, 26, decode_q6_0),
+    "IQ2_K": (137, 256, 76, lambda b: decode_iq_k("IQ2_K", b)),
+    "IQ3_K": (138, 256, 110, lambda b: decode_iq_k("IQ3_K", b)),
+    "IQ4_K": (139, 256, 144, lambda b: decode_iq_k("IQ4_K", b)),
+    "IQ5_K": (140, 256, 176, lambda b: decode_iq_k("IQ5_K", b)),
 }
 PACKAGE = """F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS
 IQ3_S IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4""".split()

@@ -9,6 +9,7 @@
 #include "compiler/blocks/layer.h"
 #include "compiler/ir/builder.h"
 #include "frontends/gguf/arch/decoder.h"
+#include "frontends/gguf/arch/experts.h"
 #include "frontends/gguf/arch/tensors.h"
 
 namespace gc::gguf {
@@ -20,6 +21,7 @@ using NormAt = blocks::Attention::NormAt;
 // What keys say of all layers.
 struct Shared {
   DecoderSizes s;
+  ExpertSizes experts;
   std::vector<std::int64_t> windows;
   std::vector<bool> rope_pattern;  // with Turned::ByKey
   ir::RopeArgs rope, local_rope;
@@ -54,11 +56,13 @@ void read_logit_scale(const Keys& keys, const Form& f, Shared& k, std::vector<st
 }
 
 Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warnings) {
-  refuse_unknown_forms(
-      keys, {.alibi = f.alibi_key || f.alibi > 0, .clamp = f.clamp_key, .experts = f.unused_experts});
+  refuse_unknown_forms(keys, {.alibi = f.alibi_key || f.alibi > 0,
+                              .clamp = f.clamp_key,
+                              .experts = f.unused_experts || f.experts.in != Form::Experts::In::None});
   const char* eps = f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps;
   Shared k{.s = decoder_sizes(keys, eps, {.eps = f.zero_eps, .layers = f.pruned})};
   for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
+  if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f);
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
   if (f.slides) {
     k.windows = layer_windows(keys, k.s.n_layer, f.default_window, f.period);
@@ -108,11 +112,14 @@ void head_norms(Tensors& tensors, const Form& f, const std::string& prefix, doub
   switch (f.head_norms) {
     case HeadNorms::None:
       return;
+    case HeadNorms::EachIfThere:
+      if (!there) return;
+      [[fallthrough]];
     case HeadNorms::Each:
     case HeadNorms::EachTurned:
       a.q_norm = tensors.norm(f.norm, q, h.k_dim, eps);
       a.k_norm = tensors.norm(f.norm, k, h.k_dim, eps);
-      a.norm_at = f.head_norms == HeadNorms::Each ? NormAt::Heads : NormAt::TurnedHeads;
+      a.norm_at = f.head_norms == HeadNorms::EachTurned ? NormAt::TurnedHeads : NormAt::Heads;
       return;
     case HeadNorms::WholeIfThere:
       if (!there) return;
@@ -139,7 +146,7 @@ bool turns(const Form& f, const Shared& k, std::int64_t layer) {
     case Form::Turned::All:
       return true;
     case Form::Turned::Sliding:
-      return k.windows[layer] > 0;
+      return k.windows[layer] > 0 || (f.leading_turn && layer < k.experts.first);
     case Form::Turned::NotEveryFourth:
       return (layer + 1) % 4 != 0;
     case Form::Turned::ByKey:
@@ -162,9 +169,18 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
   if (turns(f, k, layer)) a.rope = k.windows[layer] > 0 ? k.local_rope : k.rope;
   a.temper = k.temper;
   a.scale = k.attention_scale > 0 ? k.attention_scale : f.score_by_dim ? 1 / dim : 1 / std::sqrt(dim);
+  if (f.score_scale > 0) a.scale = f.score_scale;
+  a.cap = f.score_cap;
+  if (f.plain_turned_norms && a.rope) {
+    a.q_norm = a.k_norm = {.kind = blocks::Norm::Kind::Rms, .eps = k.s.eps};
+    a.norm_at = NormAt::TurnedHeads;
+  }
+  if (f.unturned_temper_period > 0 && !a.rope)
+    a.temper = blocks::Temper{.by = 0.1, .period = f.unturned_temper_period, .offset = 1};
   a.alibi = k.alibi;
   a.window = k.windows[layer];
   if (f.sinks) a.sinks = tensors.vector(prefix + "attn_sinks.weight", a.shape.n_head);
+  if (f.value_gates) a.gate = tensors.linear(prefix + "attn_gate", a.shape.out_cols(), k.s.n_embd);
   if (f.head_gates) a.gate = tensors.linear(prefix + "attn_gate", a.shape.n_head, k.s.n_embd);
   a.out = tensors.linear(prefix + "attn_output", k.s.n_embd, a.shape.out_cols());
   if (!f.out_bias) a.out.bias = {};
@@ -185,6 +201,19 @@ blocks::Ffn ffn_of(Tensors& tensors, const Form& f, const std::string& prefix, s
                   .gate_in_up = joined};
   if (!joined) ffn.divisors = tensors.find_vector(prefix + "ffn.act.scales", n_ff);
   return ffn;
+}
+
+// The feed-forward network or the experts of a layer, or both.
+void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t i, blocks::Layer& l) {
+  const bool routed = !f.experts.where_routed || tensors.has(l.prefix + "ffn_gate_inp.weight");
+  const bool experts = routed && experts_in_layer(k.experts, i);
+  const bool beside = f.experts.dense == Form::Experts::Dense::Before;
+  if (!experts || beside)
+    l.ffn = ffn_of(tensors, f, l.prefix, dense_size(tensors, f, l.prefix, k.s.n_ff[i]), k.s.n_embd);
+  if (!experts) return;
+  l.moe = experts_of(tensors, f, k.experts, l.prefix, k.s.n_embd);
+  l.early_router = f.experts.early_router;
+  if (beside) l.moe_norm = norm_of(tensors, f, l.prefix, "ffn_norm_exps", k.s);
 }
 
 }  // namespace
@@ -208,6 +237,7 @@ LoadedModel load_dense(const File& file, const Form& f) {
   if (f.turn != Form::Turn::None && f.factors) {
     rope_factors(keys, tensors, k.rope, warnings);
     k.local_rope.factors = k.rope.factors, k.local_rope.limit = k.rope.limit;
+    if (f.reach > 0) k.rope.limit = k.local_rope.limit = f.reach;
   } else {
     tensors.ignore("rope_freqs.weight");
   }
@@ -221,7 +251,7 @@ LoadedModel load_dense(const File& file, const Form& f) {
     }
     if (s.n_ff[i] > 0) {
       l.ffn_norm = norm_of(tensors, f, l.prefix, f.ffn_norm, s);
-      l.ffn = ffn_of(tensors, f, l.prefix, s.n_ff[i], s.n_embd);
+      feed_forward(tensors, f, k, i, l);
       l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
     }
     if (k.residual_scale > 0) l.branch_scale = k.residual_scale;

@@ -29,7 +29,8 @@ struct Form {
   // Norms of q and k: attn_q_norm, attn_k_norm.
   enum class HeadNorms {
     None,
-    Each,          // over each head, one weight for all heads
+    Each,  // over each head, one weight for all heads
+    EachIfThere,
     EachTurned,    // the same after RoPE
     Whole,         // over all heads together
     WholeIfThere,  // where the file has them
@@ -45,8 +46,9 @@ struct Form {
   } turn = Turn::Pairs;  // RoPE of pairs (2i, 2i + 1) or (i, i + dims/2)
   // Layers whose q and k turn; ByKey: attention.rope_pattern, a flag for each layer.
   enum class Turned { All, Sliding, NotEveryFourth, ByKey } turned = Turned::All;
-  bool factors = true;     // of RoPE, where the file has them
-  bool ntk_alpha = false;  // rope.scaling.alpha raises the base
+  bool leading_turn = false;  // the leading dense layers turn too
+  bool factors = true;        // of RoPE, where the file has them
+  bool ntk_alpha = false;     // rope.scaling.alpha raises the base
   enum class Table { None, Needed, IfThere } position_table = Table::None;
   double alibi = 0;  // largest exponent; of files that don't say, where alibi_key
   bool alibi_key = false;
@@ -60,11 +62,17 @@ struct Form {
   bool sinks = false;         // attn_sinks
 
   // Attention.
-  bool clamp_key = false;     // attention.clamp_kqv
-  bool temper_key = false;    // attention.temperature_scale
-  bool score_by_dim = false;  // scores are scaled by 1/d in place of 1/sqrt(d)
-  bool out_bias = true;       // attn_output.bias counts, where the file has it
-  bool head_gates = false;    // attn_gate: one gate for each head's output
+  bool clamp_key = false;                 // attention.clamp_kqv
+  bool temper_key = false;                // attention.temperature_scale
+  bool score_by_dim = false;              // scores are scaled by 1/d in place of 1/sqrt(d)
+  bool out_bias = true;                   // attn_output.bias counts, where the file has it
+  bool head_gates = false;                // attn_gate: one gate for each head's output
+  bool value_gates = false;               // attn_gate: one for each value of the heads' outputs
+  double score_scale = 0, score_cap = 0;  // of the scores, where neither their size nor a key says
+  bool plain_turned_norms = false;        // q and k of layers that turn are normed after it, without weights
+  std::int64_t unturned_temper_period =
+      0;                   // layers that don't turn scale q by 1 + log(1 + (pos + 1) / period) / 10
+  std::int64_t reach = 0;  // positions for which the graph is right; 0: all
 
   // Feed-forward network, in turn with attention or beside it.
   ir::Fn fn = ir::Fn::silu;
@@ -88,6 +96,41 @@ struct Form {
   bool head_bias = true;  // output.bias counts, where the file has it
   bool pruned = false;    // layers may lack attention (no heads), its products (no key heads) or the network
   bool unused_experts = false;  // files have expert_count without experts
+
+  // Experts in place of the feed-forward network. Their sizes, biases, the bias of the choice and shared experts come from
+  // the file (experts.cc).
+  struct Experts {
+    enum class In {
+      None,
+      IfCounted,
+      Layers
+    } in = In::None;            // no layer; those below, if expert_count says so; always
+    bool dense_lead = false;    // not the first leading_dense_block_count layers
+    bool where_routed = false;  // only layers that have a router
+    bool step = false;          // of each interleave_moe_layer_step layers the last alone
+    enum class Weights {
+      Softmax,
+      Sigmoid,
+      SoftmaxOfChosen,
+      ByKey
+    } weights = Weights::Softmax;      // expert_gating_func
+    bool sigmoid_unless_said = false;  // where the key is 0 or missing
+    enum class Norm {
+      Never,
+      Always,
+      ByKey
+    } norm = Norm::Never;          // weights over their sum: expert_weights_norm
+    bool weigh_input = false;      // weights count before the activation function
+    double limit = 0, up_add = 0;  // see op experts_in
+    bool limit_key = false;        // swiglu_clamp_exp: one limit for all layers
+    bool early_router = false;     // which sees the layer's input
+    enum class Dense {
+      None,
+      Added,
+      Before
+    } dense = Dense::None;  // the dense network too: in the sum, or before
+    double sum_scale = 1;   // of the sum, where there is a shared or dense network
+  } experts;
 };
 
 LoadedModel load_dense(const File& file, const Form& form);

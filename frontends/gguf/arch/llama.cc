@@ -11,10 +11,13 @@
 
 namespace gc::gguf {
 
-LoadedModel load_llama(const File& file) { return load_dense(file, {.name = "llama"}); }
+// Mixtral and others of its form.
+constexpr Form::Experts kExperts{.in = Form::Experts::In::IfCounted, .norm = Form::Experts::Norm::Always};
+
+LoadedModel load_llama(const File& file) { return load_dense(file, {.name = "llama", .experts = kExperts}); }
 
 LoadedModel load_mistral3(const File& file) {
-  return load_dense(file, {.name = "mistral3", .temper_key = true});
+  return load_dense(file, {.name = "mistral3", .temper_key = true, .experts = kExperts});
 }
 
 }  // namespace gc::gguf

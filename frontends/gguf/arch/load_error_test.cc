@@ -184,7 +184,14 @@ TEST(LoadErrors, Unsupported) {
            "'ntk')",
            kind},
           {"experts", [](auto& w) { w.u32("llama.expert_count", 8).u32("llama.expert_used_count", 2); },
-           "key 'llama.expert_count': a mixture of experts is not supported (found u32 8)", kind},
+           "tensor 'blk.0.ffn_up_exps.weight': expected the matrices of experts, found no such tensor"},
+          {"experts of no known form",
+           [](auto& w) {
+             w.u32("llama.expert_count", 8)
+                 .u32("llama.expert_used_count", 2)
+                 .f32("llama.swiglu_clamp_exp", 7);
+           },
+           "key 'llama.swiglu_clamp_exp': a bound of gate and up is not supported (found f32 7)", kind},
           {"more experts used than there are",
            [](auto& w) { w.u32("llama.expert_count", 8).u32("llama.expert_used_count", 9); },
            "key 'llama.expert_used_count': expected at most expert_count 8, found 9"},

@@ -109,11 +109,31 @@ blocks::QkvWeights Tensors::qkv(const std::string& prefix, const blocks::HeadSha
   return w;
 }
 
-blocks::Ffn Tensors::gated_ffn(const std::string& prefix, std::int64_t n_ff, std::int64_t n_embd, ir::Fn fn) {
-  return {.gate = linear(prefix + "ffn_gate", n_ff, n_embd),
-          .up = linear(prefix + "ffn_up", n_ff, n_embd),
-          .down = linear(prefix + "ffn_down", n_embd, n_ff),
+blocks::Ffn Tensors::gated_ffn(const std::string& prefix, std::int64_t n_ff, std::int64_t n_embd, ir::Fn fn,
+                               const std::string& suffix) {
+  return {.gate = linear(prefix + "ffn_gate" + suffix, n_ff, n_embd),
+          .up = linear(prefix + "ffn_up" + suffix, n_ff, n_embd),
+          .down = linear(prefix + "ffn_down" + suffix, n_embd, n_ff),
           .fn = fn};
+}
+
+ir::WeightId Tensors::stack(const std::string& name, std::int64_t experts, std::int64_t out,
+                            std::int64_t in) {
+  return use(required(name, {experts, out, in}), {experts, out, in});
+}
+
+ir::WeightId Tensors::find_vectors(const std::string& name, std::int64_t experts, std::int64_t size) {
+  if (!has(name)) return {};
+  const Tensor& tensor = required(name, {experts, size});
+  if (info(tensor.format).kind == FormatKind::kBlock)
+    file_.fail_tensor(tensor.name, cat("expected vectors of floats, found type ", gc::name(tensor.format)));
+  return use(tensor, {experts, size});
+}
+
+std::int64_t Tensors::rows_of(const std::string& name) const {
+  const Tensor* tensor = file_.find_tensor(name);
+  if (tensor == nullptr) file_.fail_tensor(name, "expected the matrices of experts, found no such tensor");
+  return tensor->ne[1];
 }
 
 void Tensors::finish(std::vector<std::string>& warnings) const {

@@ -35,6 +35,11 @@ class Tensors {
 
   // STEM.weight with STEM.bias where the file has it.
   blocks::Linear linear(const std::string& stem, std::int64_t out, std::int64_t in);
+  // One matrix [out, in] for each expert, and one vector.
+  ir::WeightId stack(const std::string& name, std::int64_t experts, std::int64_t out, std::int64_t in);
+  ir::WeightId find_vectors(const std::string& name, std::int64_t experts, std::int64_t size);
+  // Rows of each matrix of a tensor (its second dimension); throws where it is missing.
+  std::int64_t rows_of(const std::string& name) const;
   // A tensor of two dimensions whose values stand one after the other: f32 of rows * cols.
   ir::WeightId flat(const std::string& name, std::int64_t rows, std::int64_t cols);
   // Known to have no meaning for this graph.
@@ -46,8 +51,9 @@ class Tensors {
   blocks::Norm norm(blocks::Norm::Kind kind, const std::string& stem, std::int64_t size, double eps);
   // attn_qkv, or attn_q, attn_k, attn_v, with any biases. prefix: "blk.3.".
   blocks::QkvWeights qkv(const std::string& prefix, const blocks::HeadShape& shape, std::int64_t n_embd);
-  // ffn_gate, ffn_up, ffn_down.
-  blocks::Ffn gated_ffn(const std::string& prefix, std::int64_t n_ff, std::int64_t n_embd, ir::Fn fn);
+  // ffn_gate, ffn_up, ffn_down, each with the suffix.
+  blocks::Ffn gated_ffn(const std::string& prefix, std::int64_t n_ff, std::int64_t n_embd, ir::Fn fn,
+                        const std::string& suffix = "");
 
   // Values in all tensors used so far.
   std::int64_t n_parameters() const { return n_parameters_; }

@@ -1,0 +1,218 @@
+#include "codegen_cpu/kernels/attention/elements.h"
+
+#include "codegen_cpu/kv_layout.h"
+#include "compiler/base/error.h"
+#include "compiler/base/strings.h"
+
+namespace gc::cpu {
+
+using llvm::Value;
+
+namespace {
+
+constexpr int kKeyVectors = GC_KV_BLOCK / Vec::kLanes;
+
+// Elements of types without scales.
+Value* narrowed(Vec& v, int kv_type, Value* x) {
+  switch (kv_type) {
+    case GC_KV_F32:
+      return x;
+    case GC_KV_F16:
+      return v.to_f16(x);
+    case GC_KV_BF16:
+      return v.to_bf16(x);
+  }
+  throw_internal("KV type ", kv_type, " has no elements of their own");
+}
+
+void scatter(Emitter& e, Value* elements, Value* p, std::int64_t stride, int count, std::int64_t bytes) {
+  for (int i = 0; i < count; ++i) {
+    e.store(e.b().CreateExtractElement(elements, i), e.at(p, i * stride), static_cast<unsigned>(bytes));
+  }
+}
+
+void store_bytes(Emitter& e, Value* bytes, Value* p, int count) {
+  if (count == Vec::kLanes) return e.store(bytes, p, 1);
+  scatter(e, bytes, p, 1, count, 1);
+}
+
+// The two vectors of a block of `n` <= 32 dimensions, and how many lanes of each count.
+struct Halves {
+  Value* x[2] = {};
+  int count[2];
+};
+
+// Blocks of 32 dimensions: body(first dimension, how many).
+void over_blocks(Emitter& e, std::int64_t dim, const std::function<void(Value*, int)>& body) {
+  const std::int64_t whole = dim / kKvScaleBlock * kKvScaleBlock;
+  if (whole > 0) e.for_range(0, whole, kKvScaleBlock, [&](Value* d) { body(d, int{kKvScaleBlock}); });
+  if (whole < dim) body(e.i64(whole), static_cast<int>(dim - whole));
+}
+
+Halves halves(int n) {
+  Halves h;
+  h.count[0] = std::min(n, Vec::kLanes);
+  h.count[1] = n - h.count[0];
+  return h;
+}
+
+// x [dim] in blocks of 32: elements(first dimension, <16 x i8>, count) and scale(block, f16). The scale is the largest
+// magnitude / 127; the elements are rounded by the scale that is stored, not by the one before its rounding.
+void quantize_blocks(Vec& v, Value* x, std::int64_t dim,
+                     const std::function<void(Value*, Value*, int)>& elements,
+                     const std::function<void(Value*, Value*)>& scale) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  over_blocks(e, dim, [&](Value* d, int n) {
+    Halves h = halves(n);
+    Value* most = v.zero();
+    for (int i = 0; i < 2; ++i) {
+      if (h.count[i] == 0) continue;
+      h.x[i] = v.load(e.at(x, b.CreateAdd(d, e.i64(i * Vec::kLanes)), std::int64_t{4}), h.count[i]);
+      most = v.max(v.abs(h.x[i]), most);
+    }
+    Value* exact = b.CreateFMul(v.reduce_max(most), e.f32(1.0 / 127));
+    Value* half = b.CreateFPTrunc(exact, e.f16());
+    Value* wide = b.CreateFPExt(half, e.f32());
+    Value* none = b.CreateFCmpOEQ(wide, e.f32(0));
+    Value* by = b.CreateSelect(none, e.f32(0), b.CreateFDiv(e.f32(1), wide));
+    scale(b.CreateUDiv(d, e.i64(kKvScaleBlock)), half);
+    for (int i = 0; i < 2; ++i) {
+      if (h.count[i] == 0) continue;
+      Value* q = b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, v.mul(h.x[i], v.splat(by)));
+      q = v.max(v.min(q, v.splat(127.0)), v.splat(-127.0));  // scales below f16's normal range are coarse
+      Value* bytes = b.CreateTrunc(b.CreateFPToSI(q, v.type(b.getInt32Ty())), v.type(b.getInt8Ty()));
+      elements(b.CreateAdd(d, e.i64(i * Vec::kLanes)), bytes, h.count[i]);
+    }
+  });
+}
+
+Value* load_bytes(Vec& v, Value* p, int count) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  llvm::Type* i8s = v.type(b.getInt8Ty());
+  Value* bytes = count == Vec::kLanes ? e.load(i8s, p, 1) : llvm::Constant::getNullValue(i8s);
+  for (int i = 0; count < Vec::kLanes && i < count; ++i) {
+    bytes = b.CreateInsertElement(bytes, e.load(b.getInt8Ty(), e.at(p, i), 1), i);
+  }
+  return b.CreateSIToFP(b.CreateSExt(bytes, v.type(b.getInt32Ty())), v.type());
+}
+
+void widen_key_row(Vec& v, const AttnSpec& spec, Value* keys, Value* d, Value* wide,
+                   const Vec::Values& scales) {
+  Emitter& e = v.e();
+  const std::int64_t element = kv_element_bytes(spec.kv_type);
+  for (int c = 0; c < kKeyVectors; ++c) {
+    Value* from = e.at(keys, d, GC_KV_BLOCK * element, c * Vec::kLanes * element);
+    Value* x =
+        scales.empty() ? load_kv(v, spec.kv_type, from) : v.mul(load_bytes(v, from, Vec::kLanes), scales[c]);
+    v.store(x, e.at(wide, d, GC_KV_BLOCK * 4, std::int64_t{c} * Vec::kLanes * 4));
+  }
+}
+
+}  // namespace
+
+Value* load_kv(Vec& v, int kv_type, Value* p, int count) {
+  switch (kv_type) {
+    case GC_KV_F32:
+      return v.load(p, count);
+    case GC_KV_F16:
+      return v.load_f16(p, count);
+    case GC_KV_BF16:
+      return v.load_bf16(p, count);
+  }
+  throw_internal("KV type ", kv_type, " has no elements of their own");
+}
+
+void store_key(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {
+  Emitter& e = v.e();
+  const std::int64_t element = kv_element_bytes(spec.kv_type);
+  const std::int64_t stride = GC_KV_BLOCK * element;
+  Value* column = e.at(keys, slot, element);
+  if (!kv_has_scales(spec.kv_type)) {
+    v.over(spec.k_dim, [&](Value* d, int count) {
+      Value* elements = narrowed(v, spec.kv_type, v.load(e.at(x, d, std::int64_t{4}), count));
+      scatter(e, elements, e.at(column, d, stride), stride, count, element);
+    });
+    return;
+  }
+  Value* scales = e.at(e.at(keys, kv_scales_offset(spec.k_dim, spec.kv_type)), slot, std::int64_t{2});
+  quantize_blocks(
+      v, x, spec.k_dim,
+      [&](Value* d, Value* q, int count) { scatter(e, q, e.at(column, d, stride), stride, count, 1); },
+      [&](Value* block, Value* half) {
+        e.store(half, e.at(scales, block, std::int64_t{GC_KV_BLOCK * 2}), 2);
+      });
+}
+
+void store_value(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* slot) {
+  Emitter& e = v.e();
+  const std::int64_t element = kv_element_bytes(spec.kv_type);
+  Value* row = e.at(values, slot, spec.v_dim * element);
+  auto load = [&](Value* i, int count) { return v.load(e.at(x, i, std::int64_t{4}), count); };
+  switch (spec.kv_type) {
+    case GC_KV_F32:
+      return v.over(spec.v_dim, [&](Value* i, int n) { v.store(load(i, n), e.at(row, i, element), n); });
+    case GC_KV_F16:
+      return v.over(spec.v_dim, [&](Value* i, int n) { v.store_f16(load(i, n), e.at(row, i, element), n); });
+    case GC_KV_BF16:
+      return v.over(spec.v_dim, [&](Value* i, int n) { v.store_bf16(load(i, n), e.at(row, i, element), n); });
+  }
+  GC_CHECK(kv_has_scales(spec.kv_type));
+  Value* scales = e.at(e.at(values, kv_scales_offset(spec.v_dim, spec.kv_type)), slot,
+                       2 * kv_scales(spec.v_dim, spec.kv_type));
+  quantize_blocks(
+      v, x, spec.v_dim, [&](Value* i, Value* q, int count) { store_bytes(e, q, e.at(row, i), count); },
+      [&](Value* block, Value* half) { e.store(half, e.at(scales, block, std::int64_t{2}), 2); });
+}
+
+llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec) {
+  const std::string name = cat("attn_widen_keys_", kv_type_name(spec.kv_type), "_", spec.k_dim);
+  return e.function(name, {in("keys"), out("wide")}, [&](const Args& a) {
+    Vec v(e);
+    llvm::IRBuilder<>& b = e.b();
+    over_blocks(e, spec.k_dim, [&](Value* first, int n) {
+      Vec::Values scales;
+      if (kv_has_scales(spec.kv_type)) {
+        Value* row = e.at(a["keys"], b.CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{GC_KV_BLOCK * 2},
+                          kv_scales_offset(spec.k_dim, spec.kv_type));
+        for (int c = 0; c < kKeyVectors; ++c) scales.push_back(v.load_f16(e.at(row, c * Vec::kLanes * 2)));
+      }
+      e.for_range(first, b.CreateAdd(first, e.i64(n)), 1,
+                  [&](Value* d) { widen_key_row(v, spec, a["keys"], d, a["wide"], scales); });
+    });
+  });
+}
+
+llvm::Function* attn_widen_values(Emitter& e, const AttnSpec& spec) {
+  const std::string name = cat("attn_widen_values_", kv_type_name(spec.kv_type), "_", spec.v_dim);
+  return e.function(name, {in("values"), i64("begin"), i64("end"), out("wide")}, [&](const Args& a) {
+    Vec v(e);
+    llvm::IRBuilder<>& b = e.b();
+    const std::int64_t element = kv_element_bytes(spec.kv_type);
+    e.for_range(a["begin"], a["end"], 1, [&](Value* slot) {
+      Value* row = e.at(a["values"], slot, spec.v_dim * element);
+      Value* wide = e.at(a["wide"], slot, spec.v_dim * 4);
+      Value* scales = e.at(a["values"], slot, 2 * kv_scales(spec.v_dim, spec.kv_type),
+                           kv_scales_offset(spec.v_dim, spec.kv_type));
+      over_blocks(e, spec.v_dim, [&](Value* first, int n) {
+        const Halves h = halves(n);
+        Value* scale = nullptr;
+        if (kv_has_scales(spec.kv_type)) {
+          Value* half =
+              e.load(e.f16(), e.at(scales, b.CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{2}), 2);
+          scale = v.splat(b.CreateFPExt(half, e.f32()));
+        }
+        for (int i = 0; i < 2 && h.count[i] > 0; ++i) {
+          Value* at = b.CreateAdd(first, e.i64(i * Vec::kLanes));
+          Value* from = e.at(row, at, element);
+          Value* x = scale ? v.mul(load_bytes(v, from, h.count[i]), scale)
+                           : load_kv(v, spec.kv_type, from, h.count[i]);
+          v.store(x, e.at(wide, at, std::int64_t{4}), h.count[i]);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace gc::cpu

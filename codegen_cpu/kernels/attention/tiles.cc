@@ -1,0 +1,186 @@
+#include "codegen_cpu/kernels/attention/tiles.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen_cpu/kernels/attention/elements.h"
+#include "codegen_cpu/kv_layout.h"
+#include "codegen_cpu/vec/math.h"
+
+namespace gc::cpu {
+
+using llvm::Value;
+using Values = Emitter::Values;
+
+namespace {
+
+constexpr int kKeyVectors = GC_KV_BLOCK / Vec::kLanes;
+constexpr std::int64_t kMostQueries = 6;  // 6 x 4 accumulators of 16 lanes with AVX-512, 6 x 1 with AVX2
+
+// n things in the fewest parts of at most `limit`, evenly.
+std::int64_t even_part(std::int64_t n, std::int64_t limit) {
+  limit = std::max<std::int64_t>(1, limit);
+  const std::int64_t parts = (n + limit - 1) / limit;
+  return (n + parts - 1) / parts;
+}
+
+// Vectors of 16 lanes that fit in registers at once, but for a broadcast: those of a tile are its accumulators, a
+// query's each, and the operands that the queries share (one query uses up each as it comes).
+std::int64_t tile_vectors(const Isa& isa, std::int64_t queries) {
+  const std::int64_t registers = (isa.vector_registers() - 1) * isa.f32_lanes() / Vec::kLanes;
+  return queries == 1 ? registers - 2 : registers / (queries + 1);
+}
+
+}  // namespace
+
+Tiles::Tiles(Vec& v, const AttnSpec& spec, int kv_type, std::int64_t queries)
+    : v_(v),
+      e_(v.e()),
+      b_(e_.b()),
+      s_(spec),
+      kv_type_(kv_type),
+      element_(kv_element_bytes(kv_type)),
+      queries_(queries_of(queries)),
+      vectors_(tile_vectors(e_.isa(), queries_)) {}
+
+std::int64_t Tiles::queries_of(std::int64_t queries) { return even_part(queries, kMostQueries); }
+
+void Tiles::scores(Value* q, Value* keys, Value* p, int n) {
+  const std::int64_t part = even_part(kKeyVectors, vectors_);
+  for (std::int64_t c0 = 0; c0 < kKeyVectors; c0 += part) {
+    const int vectors = static_cast<int>(std::min<std::int64_t>(part, kKeyVectors - c0));
+    Values acc(std::size_t(n) * vectors, v_.zero());
+    acc = e_.for_range(e_.i64(0), e_.i64(s_.k_dim), 1, acc, [&](Value* d, const Values& in) {
+      Values next(in);
+      Value* row = e_.at(keys, d, GC_KV_BLOCK * element_, c0 * Vec::kLanes * element_);
+      Values k;
+      for (int c = 0; c < vectors; ++c)
+        k.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_)));
+      for (int g = 0; g < n; ++g) {
+        Value* x = v_.load_splat(e_.at(q, d, 4, g * s_.k_dim * 4));
+        for (int c = 0; c < vectors; ++c) next[g * vectors + c] = v_.fma(x, k[c], in[g * vectors + c]);
+      }
+      return next;
+    });
+    for (int g = 0; g < n; ++g) {
+      for (int c = 0; c < vectors; ++c) {
+        v_.store(acc[g * vectors + c], e_.at(p, (g * GC_KV_BLOCK + (c0 + c) * Vec::kLanes) * 4));
+      }
+    }
+  }
+}
+
+void Tiles::cap(Value* p, Value* n) {
+  e_.for_range(e_.i64(0), b_.CreateMul(n, e_.i64(GC_KV_BLOCK)), Vec::kLanes, [&](Value* i) {
+    Value* at = e_.at(p, i, std::int64_t{4});
+    v_.store(softcap(v_, s_.cap, v_.load(at)), at);
+  });
+}
+
+void Tiles::alibi(Value* p, Value* kv_head, Value* first) {
+  std::vector<float> slopes;
+  for (std::int64_t h = 0; h < s_.heads; ++h)
+    slopes.push_back(static_cast<float>(ir::alibi_slope(s_.alibi, h, s_.heads)));
+  Value* of_group = e_.at(e_.floats(slopes), kv_head, s_.group() * 4);
+  Value* begin = v_.splat(b_.CreateSIToFP(first, e_.f32()));
+  e_.for_range(0, s_.group(), 1, [&](Value* g) {
+    Value* slope = v_.load_splat(e_.at(of_group, g, std::int64_t{4}));
+    for (int c = 0; c < kKeyVectors; ++c) {
+      std::vector<llvm::Constant*> keys;
+      for (int i = 0; i < Vec::kLanes; ++i)
+        keys.push_back(llvm::ConstantFP::get(e_.f32(), c * Vec::kLanes + i));
+      Value* distance = v_.add(begin, llvm::ConstantVector::get(keys));
+      Value* at = e_.at(p, g, std::int64_t{GC_KV_BLOCK * 4}, std::int64_t{c} * Vec::kLanes * 4);
+      v_.store(v_.fma(slope, distance, v_.load(at)), at);
+    }
+  });
+}
+
+void Tiles::softmax(const Softmax& s, Value* n) {
+  // A row that has seen no position yet has m = -inf, and -inf - -inf is no number.
+  auto base = [&](Value* m) {
+    Value* infinite = b_.CreateFCmpOEQ(m, v_.splat(-std::numeric_limits<double>::infinity()));
+    return b_.CreateSelect(infinite, v_.zero(), m);
+  };
+  // In passes, so that a query's chain of steps doesn't keep the next one's from starting.
+  auto load_row = [&](Value* row) {
+    Values x;
+    for (int c = 0; c < kKeyVectors; ++c) x.push_back(v_.load(e_.at(row, c * Vec::kLanes * 4)));
+    return x;
+  };
+  auto row_of = [&](Value* g) { return e_.at(s.p, g, std::int64_t{GC_KV_BLOCK * 4}); };
+  e_.for_range(e_.i64(0), n, 1, [&](Value* g) {
+    const Values x = load_row(row_of(g));
+    Value* top = v_.reduce_max(v_.max(v_.max(x[0], x[2]), v_.max(x[1], x[3])));
+    Value* before = e_.load(e_.f32(), e_.at(s.m, g, std::int64_t{4}), 4);
+    Value* m = b_.CreateSelect(b_.CreateFCmpOGT(before, top), before, top);
+    e_.store(m, e_.at(s.tops, g, std::int64_t{4}), 4);
+  });
+  e_.for_range(e_.i64(0), n, 1, [&](Value* g) {
+    Values x = load_row(row_of(g));
+    Value* from = base(v_.load_splat(e_.at(s.tops, g, std::int64_t{4})));
+    for (Value*& y : x) y = v_.sub(y, from);
+    x = exp_each(v_, x);
+    for (int c = 0; c < kKeyVectors; ++c) v_.store(x[c], e_.at(row_of(g), c * Vec::kLanes * 4));
+    Value* sum = v_.reduce_add(v_.add(v_.add(x[0], x[2]), v_.add(x[1], x[3])));
+    e_.store(sum, e_.at(s.sums, g, std::int64_t{4}), 4);
+  });
+  // The factors of 16 queries at once.
+  e_.for_range(e_.i64(0), n, Vec::kLanes, [&](Value* i) {
+    auto at = [&](Value* array) { return e_.at(array, i, std::int64_t{4}); };
+    Value* m = v_.load(at(s.tops));
+    Value* alpha = exp(v_, v_.sub(v_.load(at(s.m)), base(m)));
+    v_.store(v_.fma(v_.load(at(s.l)), alpha, v_.load(at(s.sums))), at(s.l));
+    v_.store(m, at(s.m));
+    v_.store(alpha, at(s.alpha));
+  });
+}
+
+void Tiles::weigh(Value* o, Value* p, Value* alpha, Value* values, Value* begin, Value* end, int n) {
+  const std::int64_t whole = s_.v_dim / Vec::kLanes;
+  const std::int64_t part = even_part(std::max<std::int64_t>(whole, 1), vectors_);
+  auto some = [&](Value* at, std::int64_t vectors, int count) {
+    weigh_part(o, p, alpha, values, begin, end, n, at, std::vector<int>(vectors, count));
+  };
+  if (whole > 0) {
+    // Equal parts as a loop, a shorter rest after it.
+    const std::int64_t loops = whole / part;
+    e_.for_range(0, loops * part * Vec::kLanes, part * Vec::kLanes,
+                 [&](Value* at) { some(at, part, Vec::kLanes); });
+    if (loops * part < whole) some(e_.i64(loops * part * Vec::kLanes), whole - loops * part, Vec::kLanes);
+  }
+  if (s_.v_dim % Vec::kLanes != 0)
+    some(e_.i64(whole * Vec::kLanes), 1, static_cast<int>(s_.v_dim % Vec::kLanes));
+}
+
+// Dimensions from `at` on: vectors of `counts` elements.
+void Tiles::weigh_part(Value* o, Value* p, Value* alpha, Value* values, Value* begin, Value* end, int n,
+                       Value* at, const std::vector<int>& counts) {
+  const int vectors = static_cast<int>(counts.size());
+  auto place = [&](int g, int c) {
+    return e_.at(e_.at(o, at, std::int64_t{4}), (g * s_.v_dim + std::int64_t{c} * Vec::kLanes) * 4);
+  };
+  Values acc;
+  for (int g = 0; g < n; ++g) {
+    Value* by = v_.load_splat(e_.at(alpha, std::int64_t{g} * 4));
+    for (int c = 0; c < vectors; ++c) acc.push_back(v_.mul(v_.load(place(g, c), counts[c]), by));
+  }
+  Value* column = e_.at(values, at, element_);
+  acc = e_.for_range(begin, end, 1, acc, [&](Value* key, const Values& in) {
+    Values next(in);
+    Value* row = e_.at(column, key, s_.v_dim * element_);
+    Values x;
+    for (int c = 0; c < vectors; ++c)
+      x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), counts[c]));
+    for (int g = 0; g < n; ++g) {
+      Value* weight = v_.load_splat(e_.at(p, key, 4, std::int64_t{g} * GC_KV_BLOCK * 4));
+      for (int c = 0; c < vectors; ++c) next[g * vectors + c] = v_.fma(weight, x[c], in[g * vectors + c]);
+    }
+    return next;
+  });
+  for (int g = 0; g < n; ++g) {
+    for (int c = 0; c < vectors; ++c) v_.store(acc[g * vectors + c], place(g, c), counts[c]);
+  }
+}
+
+}  // namespace gc::cpu

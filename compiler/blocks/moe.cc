@@ -1,0 +1,29 @@
+#include "compiler/blocks/moe.h"
+
+namespace gc::blocks {
+namespace {
+
+ir::ValueId gated_shared(ir::Builder& b, ir::ValueId x, const Moe& m, const std::string& prefix) {
+  const ir::ValueId gate = linear(b, x, m.shared_gate, prefix + "ffn_shexp_logit");
+  const ir::ValueId weight =
+      b.route(gate, {.used = 1, .weights = ir::RouteArgs::Weights::Sigmoid}, prefix + "ffn_shexp_gate");
+  const ir::ValueId h = b.experts_in(x, weight, m.gated_shared, prefix + "ffn_shexp_act");
+  return b.experts_out(h, weight, m.gated_shared_down, {}, /*weigh=*/true, prefix + "ffn_shexp_out");
+}
+
+}  // namespace
+
+ir::ValueId moe(ir::Builder& b, ir::ValueId x, ir::ValueId routed, const Moe& m, const std::string& prefix) {
+  const ir::ValueId logits = linear(b, routed, m.router, prefix + "ffn_moe_logits");
+  const ir::ValueId weights = b.route(logits, m.route, prefix + "ffn_moe_weights");
+  const ir::ValueId h = b.experts_in(x, weights, m.experts, prefix + "ffn_moe_act");
+  ir::ValueId y = b.experts_out(h, weights, m.down, m.down_bias, !m.experts.weigh, prefix + "ffn_moe_out");
+  if (m.shared) {
+    y = b.add(y, ffn(b, x, m.shared, prefix + "ffn_shexp_"), prefix + "ffn_moe_sum");
+  } else if (m.shared_gate) {
+    y = b.add(y, gated_shared(b, x, m, prefix), prefix + "ffn_moe_sum");
+  }
+  return m.sum_scale == 1 ? y : b.scale(y, m.sum_scale, prefix + "ffn_moe_scaled");
+}
+
+}  // namespace gc::blocks
