@@ -2,6 +2,7 @@
 
 #include "codegen_cpu/kernels/attention/elements.h"
 #include "codegen_cpu/kernels/attention/rows.h"
+#include "codegen_cpu/kernels/attention/tiles.h"
 #include "codegen_cpu/kernels/attention/unit.h"
 #include "codegen_cpu/kv_layout.h"
 #include "compiler/base/error.h"
@@ -25,7 +26,7 @@ std::string attn_unsupported(const AttnSpec& spec) {
 
 namespace {
 
-// A worker's scratch: q [group][k_dim], p [group][64], two records, then keys or values of a block as f32.
+// A worker's scratch: q [group][k_dim], p [group][64], two records, then a part of a block as f32.
 struct ScratchLayout {
   std::int64_t p, total, part, wide, bytes;
 };
@@ -35,7 +36,7 @@ ScratchLayout scratch_layout(const AttnSpec& spec) {
   const std::int64_t p = round(spec.group() * spec.k_dim * 4);
   const std::int64_t total = p + round(spec.group() * GC_KV_BLOCK * 4);
   const std::int64_t record = attn_partial_bytes(spec), part = total + record, wide = part + record;
-  return {p, total, part, wide, wide + GC_KV_BLOCK * std::max(spec.k_dim, spec.v_dim) * 4};
+  return {p, total, part, wide, wide + Tiles::wide_bytes(spec)};
 }
 
 void check(const AttnSpec& spec) {

@@ -106,7 +106,7 @@ void widen_key_row(Vec& v, const AttnSpec& spec, Value* keys, Value* d, Value* w
     Value* from = e.at(keys, d, GC_KV_BLOCK * element, c * Vec::kLanes * element);
     Value* x =
         scales.empty() ? load_kv(v, spec.kv_type, from) : v.mul(load_bytes(v, from, Vec::kLanes), scales[c]);
-    v.store(x, e.at(wide, d, GC_KV_BLOCK * 4, std::int64_t{c} * Vec::kLanes * 4));
+    v.store(x, e.at(wide, std::int64_t{c} * Vec::kLanes * 4));
   }
 }
 
@@ -122,6 +122,21 @@ Value* load_kv(Vec& v, int kv_type, Value* p, int count) {
       return v.load_bf16(p, count);
   }
   throw_internal("KV type ", kv_type, " has no elements of their own");
+}
+
+Value* load_value(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* at, int count) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  const std::int64_t element = kv_element_bytes(spec.kv_type);
+  Value* from = e.at(e.at(values, slot, spec.v_dim * element), at, element);
+  if (!kv_has_scales(spec.kv_type)) return load_kv(v, spec.kv_type, from, count);
+  Value* scales =
+      e.at(values, slot, 2 * kv_scales(spec.v_dim, spec.kv_type), kv_scales_offset(spec.v_dim, spec.kv_type));
+  Value* block = b.CreateUDiv(at, e.i64(kKvScaleBlock));
+  // The bits in all lanes, then widened: a single one would be inserted into a register and wait for its last use.
+  Value* bits = v.splat(e.load(b.getInt16Ty(), e.at(scales, block, std::int64_t{2}), 2));
+  Value* scale = b.CreateFPExt(b.CreateBitCast(bits, v.type(e.f16())), v.type());
+  return v.mul(load_bytes(v, from, count), scale);
 }
 
 void store_key(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {
@@ -168,48 +183,21 @@ void store_value(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* s
 
 llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec) {
   const std::string name = cat("attn_widen_keys_", kv_type_name(spec.kv_type), "_", spec.k_dim);
-  return e.function(name, {in("keys"), out("wide")}, [&](const Args& a) {
+  return e.function(name, {in("keys"), i64("begin"), i64("end"), out("wide")}, [&](const Args& a) {
     Vec v(e);
     llvm::IRBuilder<>& b = e.b();
-    over_blocks(e, spec.k_dim, [&](Value* first, int n) {
+    e.for_range(a["begin"], a["end"], kKvScaleBlock, [&](Value* first) {
       Vec::Values scales;
       if (kv_has_scales(spec.kv_type)) {
         Value* row = e.at(a["keys"], b.CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{GC_KV_BLOCK * 2},
                           kv_scales_offset(spec.k_dim, spec.kv_type));
         for (int c = 0; c < kKeyVectors; ++c) scales.push_back(v.load_f16(e.at(row, c * Vec::kLanes * 2)));
       }
-      e.for_range(first, b.CreateAdd(first, e.i64(n)), 1,
-                  [&](Value* d) { widen_key_row(v, spec, a["keys"], d, a["wide"], scales); });
-    });
-  });
-}
-
-llvm::Function* attn_widen_values(Emitter& e, const AttnSpec& spec) {
-  const std::string name = cat("attn_widen_values_", kv_type_name(spec.kv_type), "_", spec.v_dim);
-  return e.function(name, {in("values"), i64("begin"), i64("end"), out("wide")}, [&](const Args& a) {
-    Vec v(e);
-    llvm::IRBuilder<>& b = e.b();
-    const std::int64_t element = kv_element_bytes(spec.kv_type);
-    e.for_range(a["begin"], a["end"], 1, [&](Value* slot) {
-      Value* row = e.at(a["values"], slot, spec.v_dim * element);
-      Value* wide = e.at(a["wide"], slot, spec.v_dim * 4);
-      Value* scales = e.at(a["values"], slot, 2 * kv_scales(spec.v_dim, spec.kv_type),
-                           kv_scales_offset(spec.v_dim, spec.kv_type));
-      over_blocks(e, spec.v_dim, [&](Value* first, int n) {
-        const Halves h = halves(n);
-        Value* scale = nullptr;
-        if (kv_has_scales(spec.kv_type)) {
-          Value* half =
-              e.load(e.f16(), e.at(scales, b.CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{2}), 2);
-          scale = v.splat(b.CreateFPExt(half, e.f32()));
-        }
-        for (int i = 0; i < 2 && h.count[i] > 0; ++i) {
-          Value* at = b.CreateAdd(first, e.i64(i * Vec::kLanes));
-          Value* from = e.at(row, at, element);
-          Value* x = scale ? v.mul(load_bytes(v, from, h.count[i]), scale)
-                           : load_kv(v, spec.kv_type, from, h.count[i]);
-          v.store(x, e.at(wide, at, std::int64_t{4}), h.count[i]);
-        }
+      Value* past = b.CreateAdd(first, e.i64(kKvScaleBlock));
+      Value* end = b.CreateSelect(b.CreateICmpSLT(past, a["end"]), past, a["end"]);
+      e.for_range(first, end, 1, [&](Value* d) {
+        Value* to = e.at(a["wide"], b.CreateSub(d, a["begin"]), std::int64_t{GC_KV_BLOCK * 4});
+        widen_key_row(v, spec, a["keys"], d, to, scales);
       });
     });
   });

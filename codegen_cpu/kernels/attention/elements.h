@@ -1,7 +1,7 @@
 // Elements of the KV types (codegen_cpu/kv_layout.h): one position in, 16 of them or a whole block out.
 //
-// A q8_0 element means nothing without its scale, so its blocks are widened to f32 in scratch before any product, which
-// is exact (11 x 7 bits). Other types are widened in registers by kernels of a row, and like q8_0 by kernels of many
+// A q8_0 element means nothing without its scale, so it is widened to f32 in scratch before any product, which is exact
+// (11 x 7 bits). Other types are widened in registers by kernels of a row, and like q8_0 by kernels of many
 // rows, which pay for it once for all of them. The products see the same values either way.
 #pragma once
 
@@ -16,13 +16,16 @@ constexpr bool kv_has_scales(int kv_type) { return kv_type == GC_KV_Q8_0; }
 // 16 elements as f32; `count` < 16: the first of them, the others 0.
 llvm::Value* load_kv(Vec& v, int kv_type, llvm::Value* p, int count = Vec::kLanes);
 
+// Of the value of position `slot`, from dimension `at` on.
+llvm::Value* load_value(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot, llvm::Value* at,
+                        int count = Vec::kLanes);
+
 // The key x [k_dim] or value x [v_dim], f32, of position `slot` of a block into its part.
 void store_key(Vec& v, const AttnSpec& spec, llvm::Value* x, llvm::Value* keys, llvm::Value* slot);
 void store_value(Vec& v, const AttnSpec& spec, llvm::Value* x, llvm::Value* values, llvm::Value* slot);
 
-// Parts of a block as f32: void(keys, wide [k_dim][64]), and void(values, begin, end, wide [64][v_dim]) for the
-// positions [begin, end).
+// void(keys, begin, end, wide): dimensions [begin, end) of a block's keys as f32 [end - begin][64]; begin is a multiple
+// of 32.
 llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec);
-llvm::Function* attn_widen_values(Emitter& e, const AttnSpec& spec);
 
 }  // namespace gc::cpu

@@ -23,8 +23,7 @@ class RangeEmitter {
         v_(e),
         s_(spec),
         a_(a),
-        widened_(kv_has_scales(spec.kv_type)),
-        tiles_(v_, s_, widened_ ? int{GC_KV_F32} : spec.kv_type, spec.group()),
+        tiles_(v_, s_, kv_has_scales(spec.kv_type), spec.group()),
         blocks_{a["table"], a["n"], a["base"], a["block_bytes"]} {
     const PartialLayout at = partial_layout(s_.group(), s_.v_dim);
     const std::int64_t padded = at.l;  // bytes of a number for each head
@@ -44,24 +43,22 @@ class RangeEmitter {
       Value* origin = b_.CreateShl(block, 6);
       Value* begin = maximum(b_.CreateSub(a_["lo"], origin), e_.i64(0));
       Value* end = minimum(b_.CreateSub(a_["hi"], origin), e_.i64(GC_KV_BLOCK));
-      if (widened_) {
-        b_.CreateCall(attn_widen_keys(e_, s_), {keys, a_["wide"]});
-        keys = a_["wide"];
-      }
-      in_parts([&](std::int64_t g, int n) {
-        tiles_.scores(e_.at(a_["q"], g * s_.k_dim * 4), keys, e_.at(a_["p"], g * GC_KV_BLOCK * 4), n);
+      tiles_.over_keys(keys, a_["wide"], [&](Value* k, Value* from, Value* to, bool fresh) {
+        in_parts([&](std::int64_t g, int n) {
+          tiles_.scores(e_.at(a_["q"], g * s_.k_dim * 4), k, e_.at(a_["p"], g * GC_KV_BLOCK * 4), n, from, to,
+                        fresh);
+        });
       });
       if (s_.cap != 0) tiles_.cap(a_["p"], heads);
       if (s_.alibi != 0) tiles_.alibi(a_["p"], a_["kv_head"], b_.CreateSub(origin, a_["pos"]));
       mask(begin, end);
       tiles_.softmax(softmax_, heads);
-      if (widened_) {
-        b_.CreateCall(attn_widen_values(e_, s_), {values, begin, end, a_["wide"]});
-        values = a_["wide"];
-      }
-      in_parts([&](std::int64_t g, int n) {
-        tiles_.weigh(e_.at(o_, g * s_.v_dim * 4), e_.at(a_["p"], g * GC_KV_BLOCK * 4),
-                     e_.at(softmax_.alpha, g * 4), values, begin, end, n);
+      tiles_.over_values(values, a_["wide"], begin, end, [&](const Tiles::Columns& columns) {
+        in_parts([&](std::int64_t g, int n) {
+          const Tiles::Weigh w = {e_.at(o_, g * s_.v_dim * 4), e_.at(a_["p"], g * GC_KV_BLOCK * 4),
+                                  e_.at(softmax_.alpha, g * 4)};
+          tiles_.weigh(columns, w, begin, end, n);
+        });
       });
     });
   }
@@ -101,7 +98,6 @@ class RangeEmitter {
   Vec v_;
   const AttnSpec& s_;
   const Args& a_;
-  const bool widened_;
   Tiles tiles_;
   Blocks blocks_;
   Value* o_;

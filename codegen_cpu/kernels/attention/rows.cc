@@ -1,11 +1,10 @@
-// A block of rows walks the union of its rows' positions, a block of 64 keys at a time: keys widened to f32 once for all
-// (types of 16 bits would cost a conversion per tile), scores of all queries, each row's mask, softmax, then the values
-// likewise. What a row doesn't see is masked, and masked blocks and ranges are neutral to the bit (tiles.h), so rows at
-// both sides of the end of a range, or of a window, need no cut. Keys and values must be finite: a masked value counts
-// as 0 x value.
+// A block of rows walks the union of its rows' positions, a block of 64 keys at a time: scores of all queries over a few
+// dimensions of the keys after the other, each row's mask, softmax, then the values likewise. What a row doesn't see is
+// masked, and masked blocks and ranges are neutral to the bit (tiles.h), so rows at both sides of the end of a range, or
+// of a window, need no cut. Keys and values must be finite: a masked value counts as 0 x value.
 //
-// 24 queries: four tiles of 6 share a widened block, which costs then about 8 % of the products, and two records with
-// a block as f32 stay within a second-level cache of 256 KB for heads of 256.
+// 24 queries: four tiles of 6 share what is widened to f32, which costs then about 8 % of the products (in registers it
+// would cost a third), and two records stay within a second-level cache of 256 KB for heads of 256.
 #include "codegen_cpu/kernels/attention/rows.h"
 
 #include <algorithm>
@@ -25,7 +24,7 @@ constexpr std::int64_t kQueries = 24;
 constexpr std::int64_t kLeastRows = 4;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// Scratch: q [queries][k_dim], p [queries][64], two records, keys or values of a block as f32. Queries are rows x heads
+// Scratch: q [queries][k_dim], p [queries][64], two records, a part of a block as f32. Queries are rows x heads
 // of the group, and what fills the last tile, which is computed and not used.
 struct Layout {
   std::int64_t queries, p, total, part, wide, bytes;
@@ -40,7 +39,7 @@ Layout layout_of(const AttnSpec& spec, std::int64_t tile) {
   const std::int64_t record = partial_layout(at.queries, spec.v_dim).bytes;
   at.part = at.total + record;
   at.wide = at.part + record;
-  at.bytes = at.wide + GC_KV_BLOCK * std::max(spec.k_dim, spec.v_dim) * 4;
+  at.bytes = at.wide + Tiles::wide_bytes(spec);
   return at;
 }
 
@@ -52,7 +51,7 @@ class RowsEmitter {
         v_(e),
         s_(spec),
         a_(a),
-        tiles_(v_, s_, GC_KV_F32, attn_rows_most(spec) * spec.group()),
+        tiles_(v_, s_, true, attn_rows_most(spec) * spec.group()),
         at_(layout_of(s_, tiles_.queries())),
         record_(partial_layout(at_.queries, s_.v_dim)),
         q_(a["scratch"]),
@@ -128,13 +127,12 @@ class RowsEmitter {
     Value* origin = b_.CreateShl(index, 6);
     Value* begin = maximum(b_.CreateSub(lo, origin), e_.i64(0));
     Value* end = minimum(b_.CreateSub(hi, origin), e_.i64(GC_KV_BLOCK));
-    if (s_.kv_type != GC_KV_F32) {
-      b_.CreateCall(attn_widen_keys(e_, s_), {keys, wide_});
-      keys = wide_;
-    }
     const int tile = static_cast<int>(tiles_.queries());
-    over_tiles([&](Value* g) {
-      tiles_.scores(e_.at(q_, g, s_.k_dim * 4), keys, e_.at(p_, g, std::int64_t{GC_KV_BLOCK * 4}), tile);
+    tiles_.over_keys(keys, wide_, [&](Value* k, Value* from, Value* to, bool fresh) {
+      over_tiles([&](Value* g) {
+        tiles_.scores(e_.at(q_, g, s_.k_dim * 4), k, e_.at(p_, g, std::int64_t{GC_KV_BLOCK * 4}), tile, from,
+                      to, fresh);
+      });
     });
     if (s_.cap != 0) tiles_.cap(p_, queries_);
     if (s_.alibi != 0) {
@@ -149,13 +147,12 @@ class RowsEmitter {
         b_.CreateICmpSLE(b_.CreateAdd(origin, e_.i64(GC_KV_BLOCK)), b_.CreateAdd(first_.pos, e_.i64(1))));
     e_.if_then(b_.CreateNot(whole), [&] { mask(origin); });
     tiles_.softmax(softmax, queries_);
-    if (s_.kv_type != GC_KV_F32) {
-      b_.CreateCall(attn_widen_values(e_, s_), {values, begin, end, wide_});
-      values = wide_;
-    }
-    over_tiles([&](Value* g) {
-      tiles_.weigh(e_.at(o, g, s_.v_dim * 4), e_.at(p_, g, std::int64_t{GC_KV_BLOCK * 4}), f32_at(alpha_, g),
-                   values, begin, end, tile);
+    tiles_.over_values(values, wide_, begin, end, [&](const Tiles::Columns& columns) {
+      over_tiles([&](Value* g) {
+        const Tiles::Weigh w = {e_.at(o, g, s_.v_dim * 4), e_.at(p_, g, std::int64_t{GC_KV_BLOCK * 4}),
+                                f32_at(alpha_, g)};
+        tiles_.weigh(columns, w, begin, end, tile);
+      });
     });
   }
 

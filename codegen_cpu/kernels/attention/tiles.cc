@@ -15,6 +15,8 @@ using Values = Emitter::Values;
 namespace {
 
 constexpr int kKeyVectors = GC_KV_BLOCK / Vec::kLanes;
+constexpr std::int64_t kDims = 64;        // of keys widened at a time: 16 KB
+constexpr std::int64_t kMostVectors = 8;  // of values widened at a time: 32 KB
 constexpr std::int64_t kMostQueries = 6;  // 6 x 4 accumulators of 16 lanes with AVX-512, 6 x 1 with AVX2
 
 // n things in the fewest parts of at most `limit`, evenly.
@@ -33,24 +35,49 @@ std::int64_t tile_vectors(const Isa& isa, std::int64_t queries) {
 
 }  // namespace
 
-Tiles::Tiles(Vec& v, const AttnSpec& spec, int kv_type, std::int64_t queries)
+Tiles::Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries)
     : v_(v),
       e_(v.e()),
       b_(e_.b()),
       s_(spec),
-      kv_type_(kv_type),
-      element_(kv_element_bytes(kv_type)),
+      widened_(widened),
+      kv_type_(widened ? int{GC_KV_F32} : spec.kv_type),
+      element_(kv_element_bytes(kv_type_)),
       queries_(queries_of(queries)),
       vectors_(tile_vectors(e_.isa(), queries_)) {}
 
 std::int64_t Tiles::queries_of(std::int64_t queries) { return even_part(queries, kMostQueries); }
 
-void Tiles::scores(Value* q, Value* keys, Value* p, int n) {
+std::int64_t Tiles::wide_bytes(const AttnSpec& spec) {
+  return GC_KV_BLOCK * 4 * std::max(kDims, kMostVectors * Vec::kLanes);
+}
+
+void Tiles::over_keys(Value* keys, Value* wide, const Keys& body) {
+  if (!widened_) return body(keys, e_.i64(0), e_.i64(s_.k_dim), true);
+  auto some = [&](Value* begin, Value* end, bool fresh) {
+    if (s_.kv_type == GC_KV_F32) return body(keys, begin, end, fresh);
+    b_.CreateCall(attn_widen_keys(e_, s_), {keys, begin, end, wide});
+    body(e_.at(wide, begin, -std::int64_t{GC_KV_BLOCK * 4}), begin, end, fresh);
+  };
+  some(e_.i64(0), e_.i64(std::min(kDims, s_.k_dim)), true);
+  if (s_.k_dim <= kDims) return;
+  e_.for_range(kDims, s_.k_dim, kDims, [&](Value* d) {
+    Value* end = b_.CreateAdd(d, e_.i64(kDims));
+    Value* last = e_.i64(s_.k_dim);
+    some(d, b_.CreateSelect(b_.CreateICmpSLT(end, last), end, last), false);
+  });
+}
+
+void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh) {
   const std::int64_t part = even_part(kKeyVectors, vectors_);
   for (std::int64_t c0 = 0; c0 < kKeyVectors; c0 += part) {
     const int vectors = static_cast<int>(std::min<std::int64_t>(part, kKeyVectors - c0));
-    Values acc(std::size_t(n) * vectors, v_.zero());
-    acc = e_.for_range(e_.i64(0), e_.i64(s_.k_dim), 1, acc, [&](Value* d, const Values& in) {
+    auto place = [&](int g, int c) { return e_.at(p, (g * GC_KV_BLOCK + (c0 + c) * Vec::kLanes) * 4); };
+    Values acc;
+    for (int g = 0; g < n; ++g) {
+      for (int c = 0; c < vectors; ++c) acc.push_back(fresh ? v_.zero() : v_.load(place(g, c)));
+    }
+    acc = e_.for_range(begin, end, 1, acc, [&](Value* d, const Values& in) {
       Values next(in);
       Value* row = e_.at(keys, d, GC_KV_BLOCK * element_, c0 * Vec::kLanes * element_);
       Values k;
@@ -63,9 +90,7 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n) {
       return next;
     });
     for (int g = 0; g < n; ++g) {
-      for (int c = 0; c < vectors; ++c) {
-        v_.store(acc[g * vectors + c], e_.at(p, (g * GC_KV_BLOCK + (c0 + c) * Vec::kLanes) * 4));
-      }
+      for (int c = 0; c < vectors; ++c) v_.store(acc[g * vectors + c], place(g, c));
     }
   }
 }
@@ -136,11 +161,23 @@ void Tiles::softmax(const Softmax& s, Value* n) {
   });
 }
 
-void Tiles::weigh(Value* o, Value* p, Value* alpha, Value* values, Value* begin, Value* end, int n) {
+void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
+                        const std::function<void(const Columns&)>& body) {
   const std::int64_t whole = s_.v_dim / Vec::kLanes;
-  const std::int64_t part = even_part(std::max<std::int64_t>(whole, 1), vectors_);
+  const std::int64_t part =
+      even_part(std::max<std::int64_t>(whole, 1), widened_ ? std::min(vectors_, kMostVectors) : vectors_);
   auto some = [&](Value* at, std::int64_t vectors, int count) {
-    weigh_part(o, p, alpha, values, begin, end, n, at, std::vector<int>(vectors, count));
+    const std::vector<int> counts(static_cast<std::size_t>(vectors), count);
+    if (!widened_) return body({at, counts, e_.at(values, at, element_), s_.v_dim * element_});
+    // One after the other: at their own stride, a power of two as a rule, they would fall on few sets of the cache.
+    const std::int64_t stride = vectors * Vec::kLanes * 4;
+    e_.for_range(begin, end, 1, [&](Value* slot) {
+      for (std::int64_t c = 0; c < vectors; ++c) {
+        Value* i = b_.CreateAdd(at, e_.i64(c * Vec::kLanes));
+        v_.store(load_value(v_, s_, values, slot, i, count), e_.at(wide, slot, stride, c * Vec::kLanes * 4));
+      }
+    });
+    body({at, counts, wide, stride});
   };
   if (whole > 0) {
     // Equal parts as a loop, a shorter rest after it.
@@ -153,33 +190,30 @@ void Tiles::weigh(Value* o, Value* p, Value* alpha, Value* values, Value* begin,
     some(e_.i64(whole * Vec::kLanes), 1, static_cast<int>(s_.v_dim % Vec::kLanes));
 }
 
-// Dimensions from `at` on: vectors of `counts` elements.
-void Tiles::weigh_part(Value* o, Value* p, Value* alpha, Value* values, Value* begin, Value* end, int n,
-                       Value* at, const std::vector<int>& counts) {
-  const int vectors = static_cast<int>(counts.size());
+void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n) {
+  const int vectors = static_cast<int>(columns.counts.size());
   auto place = [&](int g, int c) {
-    return e_.at(e_.at(o, at, std::int64_t{4}), (g * s_.v_dim + std::int64_t{c} * Vec::kLanes) * 4);
+    return e_.at(w.o, columns.at, std::int64_t{4}, (g * s_.v_dim + std::int64_t{c} * Vec::kLanes) * 4);
   };
   Values acc;
   for (int g = 0; g < n; ++g) {
-    Value* by = v_.load_splat(e_.at(alpha, std::int64_t{g} * 4));
-    for (int c = 0; c < vectors; ++c) acc.push_back(v_.mul(v_.load(place(g, c), counts[c]), by));
+    Value* by = v_.load_splat(e_.at(w.alpha, std::int64_t{g} * 4));
+    for (int c = 0; c < vectors; ++c) acc.push_back(v_.mul(v_.load(place(g, c), columns.counts[c]), by));
   }
-  Value* column = e_.at(values, at, element_);
   acc = e_.for_range(begin, end, 1, acc, [&](Value* key, const Values& in) {
     Values next(in);
-    Value* row = e_.at(column, key, s_.v_dim * element_);
+    Value* row = e_.at(columns.values, key, columns.stride);
     Values x;
     for (int c = 0; c < vectors; ++c)
-      x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), counts[c]));
+      x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), columns.counts[c]));
     for (int g = 0; g < n; ++g) {
-      Value* weight = v_.load_splat(e_.at(p, key, 4, std::int64_t{g} * GC_KV_BLOCK * 4));
+      Value* weight = v_.load_splat(e_.at(w.p, key, 4, std::int64_t{g} * GC_KV_BLOCK * 4));
       for (int c = 0; c < vectors; ++c) next[g * vectors + c] = v_.fma(weight, x[c], in[g * vectors + c]);
     }
     return next;
   });
   for (int g = 0; g < n; ++g) {
-    for (int c = 0; c < vectors; ++c) v_.store(acc[g * vectors + c], place(g, c), counts[c]);
+    for (int c = 0; c < vectors; ++c) v_.store(acc[g * vectors + c], place(g, c), columns.counts[c]);
   }
 }
 

@@ -9,6 +9,7 @@
 // -0. A block of masked positions alone is neutral too.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "codegen_cpu/kernels/attention/attention.h"
@@ -21,17 +22,41 @@ class Tiles {
   using Value = llvm::Value;
   using Values = Emitter::Values;
 
-  // Over keys and values of `kv_type`, of `queries` queries at most.
-  Tiles(Vec& v, const AttnSpec& spec, int kv_type, std::int64_t queries);
+  // Of `queries` queries at most. Widened: a few dimensions of a block at a time are made f32 in scratch, which stay in
+  // the first-level cache for all tiles; else tiles read the elements where they are (types without scales).
+  Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries);
+  // Of the scratch `wide`.
+  static std::int64_t wide_bytes(const AttnSpec& spec);
+
+  // A block's keys: body(keys of dimension 0, begin, end, fresh) for ranges of dimensions in order, as scores() wants
+  // them.
+  using Keys = std::function<void(Value* keys, Value* begin, Value* end, bool fresh)>;
+  void over_keys(Value* keys, Value* wide, const Keys& body);
 
   // Queries of a tile, of `queries` in all.
   static std::int64_t queries_of(std::int64_t queries);
   std::int64_t queries() const { return queries_; }
 
-  // p[n][64] = q[n][k_dim] . k, all 64 positions; n <= queries().
-  void scores(Value* q, Value* keys, Value* p, int n);
-  // o[n][v_dim] = o * alpha[n] + sum of p[n][64] v over positions [begin, end).
-  void weigh(Value* o, Value* p, Value* alpha, Value* values, Value* begin, Value* end, int n);
+  // p[n][64] = q[n][k_dim] . k, all 64 positions, over dimensions [begin, end); added to what p has unless `fresh`.
+  // n <= queries().
+  void scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh);
+
+  // Dimensions of the values that a tile takes at once: the first (i64), how many of each vector of 16, where those of
+  // position 0 are, and bytes from position to position.
+  struct Columns {
+    Value* at;
+    std::vector<int> counts;
+    Value* values;
+    std::int64_t stride;
+  };
+  // A block's values at positions [begin, end), all dimensions.
+  void over_values(Value* values, Value* wide, Value* begin, Value* end,
+                   const std::function<void(const Columns&)>& body);
+  // o[n][v_dim] = o * alpha[n] + sum of p[n][64] v over positions [begin, end), in these columns.
+  struct Weigh {
+    Value *o, *p, *alpha;
+  };
+  void weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n);
 
   // p[n][64]: cap tanh(p / cap).
   void cap(Value* p, Value* n);
@@ -45,14 +70,12 @@ class Tiles {
   void softmax(const Softmax& s, Value* n);
 
  private:
-  void weigh_part(Value* o, Value* p, Value* alpha, Value* values, Value* begin, Value* end, int n, Value* at,
-                  const std::vector<int>& counts);
-
   Vec& v_;
   Emitter& e_;
   llvm::IRBuilder<>& b_;
   const AttnSpec& s_;
-  const int kv_type_;
+  const bool widened_;
+  const int kv_type_;                               // of what tiles read
   const std::int64_t element_, queries_, vectors_;  // bytes; the largest tile
 };
 
