@@ -49,6 +49,9 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %g2 = mul(%g, %k)
     %g3 = glu(%g2, %k) {fn = silu, out = q16}
     %g4 = matmul_glu(%g3, gate = [weight "gu": q4_0[128, 64] rows[0:64]], up = [weight "gu" rows[64:]]) {fn = relu2}
+    %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
+    %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, fn = gelu_quick, used = 4, joined = true, up_add = 1}
+    %eo = experts_out(%ei, %ro, down = weight "ed": f32[64, 64, 32]) {weigh = true}
     %"odd \"name\"\x07" = add(%g4, %k)
   }
   head (%"odd \"name\"\x07") {
