@@ -187,8 +187,8 @@ TEST_F(Cli, SamplersByFlags) {
   const Ran base = run({"-p", "0", "--temp", "0", "-n", "1", "--ids", "--no-perf", "--no-display-prompt"});
   EXPECT_EQ(base.status, 0);
   const std::string first(base.out.substr(0, base.out.find_first_of(",\n")));
-  const Ran banned = run({"-p", "0", "--temp", "0", "-n", "1", "--ids", "--no-perf", "--no-display-prompt", "-l",
-                          first + "-inf"});
+  const Ran banned = run({"-p", "0", "--temp", "0", "-n", "1", "--ids", "--no-perf", "--no-display-prompt",
+                          "-l", first + "-inf"});
   EXPECT_EQ(banned.status, 0);
   EXPECT_NE(banned.out, base.out);
   EXPECT_FAILS(run({"-p", "a", "--logit-bias", "3"}),
