@@ -1,11 +1,14 @@
 #include "codegen_cpu/isa.h"
 
+#include <algorithm>
 #include <array>
 
 #include "compiler/base/error.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace gc::cpu {
@@ -58,11 +61,19 @@ std::uint64_t enabled_states() {
   return std::uint64_t{hi} << 32 | lo;
 }
 
+// Linux keeps the tiles' registers for processes that asked for them.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 bool test(const FeatureTest& feature) {
+  constexpr std::uint64_t kTileStates = 0x60000;
   unsigned r[4] = {};
   if (!__get_cpuid_count(feature.leaf, feature.subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
   if (!(r[static_cast<int>(feature.reg)] >> feature.bit & 1)) return false;
-  return (enabled_states() & feature.xcr0) == feature.xcr0;
+  if ((enabled_states() & feature.xcr0) != feature.xcr0) return false;
+  return feature.xcr0 != kTileStates || may_use_tiles();
 }
 #else
 bool test(const FeatureTest&) { return false; }
@@ -83,13 +94,14 @@ std::vector<const Isa*> usable_isas() {
   return isas;
 }
 
+bool host_runs(const Isa& isa) {
+  return std::all_of(isa.cpu_features.begin(), isa.cpu_features.end(), host_has);
+}
+
 std::vector<const Isa*> host_isas() {
   std::vector<const Isa*> isas;
-  for (const Isa* isa : usable_isas()) {
-    bool all = true;
-    for (CpuFeature feature : isa->cpu_features) all = all && host_has(feature);
-    if (all) isas.push_back(isa);
-  }
+  for (const Isa* isa : usable_isas())
+    if (host_runs(*isa)) isas.push_back(isa);
   return isas;
 }
 

@@ -50,6 +50,8 @@ const Isa& best_host_isa();
 const Isa* isa_by_name(std::string_view name);
 
 bool host_has(CpuFeature feature);
+// In use or not: tests of kernels that wait for a program may run them.
+bool host_runs(const Isa& isa);
 std::string_view name(CpuFeature feature);
 
 }  // namespace gc::cpu

@@ -1,6 +1,7 @@
 #include "codegen_cpu/vec/vec.h"
 
 #include "compiler/base/error.h"
+#include "llvm/IR/IntrinsicsX86.h"
 
 namespace gc::cpu {
 
@@ -75,6 +76,11 @@ Value* Vec::to_bf16(Value* v) {
   Value* quiet_nan = b_.CreateOr(bits, constant(0x400000));
   Value* high = b_.CreateLShr(b_.CreateSelect(b_.CreateFCmpUNO(v, v), quiet_nan, rounded), 16);
   return b_.CreateTrunc(high, type(b_.getInt16Ty()));
+}
+
+Value* Vec::bf16_joined(Value* low, Value* high) {
+  GC_CHECK(e_.isa().has_bf16dot && e_.isa().has_avx512);
+  return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512, {}, {high, low});
 }
 
 Value* Vec::fma(Value* a, Value* b, Value* c) {

@@ -38,6 +38,9 @@ class Vec {
   void store_bf16(Value* v, Value* p, int count = kLanes);
   Value* to_f16(Value* v);   // <16 x half>
   Value* to_bf16(Value* v);  // <16 x i16>, the bits
+  // 16 and 16 values rounded to bf16, nearest even, lanes of `low` first: <32 x bfloat>. Needs isa.has_bf16dot.
+  // Subnormals become 0, as bf16 products take them.
+  Value* bf16_joined(Value* low, Value* high);
   // One f32 at p in all lanes.
   Value* load_splat(Value* p) { return splat(e_.load(e_.f32(), p, 4)); }
 

@@ -29,7 +29,7 @@ for chunk in range(len(ids) // 256):
 expected = np.exp(np.mean(nll))
 said = float(re.search(r"PPL = ([0-9.]+)", open(f"{work}/first").read()).group(1))
 print(f"perplexity {said}, from logits {expected:.4f}")
-sys.exit(abs(said - expected) > 0.0002 * expected)
+sys.exit(int(abs(said - expected) > 0.0002 * expected))
 PY
 
 value() { sed -n "s/^$2 *:* *\\([-0-9.]*\\).*/\\1/p" "$1" | head -n 1; }

@@ -238,7 +238,8 @@ def make(recipe, path, weight_type, decoded=False):
         if decoded:
             writer.add_tensor(name, dequantized(data, weight_type).reshape(dims[::-1]))
         else:
-            writer.add_tensor(name, data, raw_dtype=gguf_id(weight_type))
+            # [..., rows, bytes]: matrices of experts have three dimensions.
+            writer.add_tensor(name, data.reshape(*dims[:0:-1], -1), raw_dtype=gguf_id(weight_type))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

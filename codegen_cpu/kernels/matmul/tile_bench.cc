@@ -1,0 +1,130 @@
+// Speed of the products on tiles beside the machine's peak, measured in the same run: tdpbf16ps on tiles that stay in
+// registers. A line is the best of many samples, product and peak taking turns.
+//
+//   bazel run --config=bench //codegen_cpu/kernels/matmul:tile_bench [-- FORMAT...]
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <thread>
+
+#include "codegen_cpu/jit.h"
+#include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/matmul/test_data.h"
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
+#include "llvm/IR/IntrinsicsX86.h"
+
+namespace gc::cpu {
+namespace {
+
+using TileFn = void(const std::uint8_t* panels, const void* x, std::int64_t x_stride, float* y,
+                    std::int64_t y_stride, std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
+
+constexpr int kPeakProducts = 8;
+constexpr std::int64_t kPeakLoops = 20000;
+constexpr double kProductFlops = 2.0 * 16 * 16 * 32;
+constexpr double kSeconds = 0.4;  // a line's samples
+
+void emit_peak(Emitter& e) {
+  e.function("peak", {i64("n")}, [&](const Args& args) {
+    const auto tile = [&](int i) { return e.b().getInt8(static_cast<std::uint8_t>(i)); };
+    for (int i = 0; i < 8; ++i) e.b().CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {tile(i)});
+    e.for_range(e.i64(0), args["n"], 1, [&](llvm::Value*) {
+      for (int i = 0; i < kPeakProducts; ++i)
+        e.b().CreateIntrinsic(llvm::Intrinsic::x86_tdpbf16ps, {},
+                              {tile(i % 4), tile(4 + i % 2), tile(6 + i / 2 % 2)});
+    });
+  });
+}
+
+double seconds(const std::function<void(int)>& work, int threads) {
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::vector<std::thread> pool;
+  for (int t = 1; t < threads; ++t)
+    pool.emplace_back([&, t] {
+      ++ready;
+      while (!go) {
+      }
+      work(t);
+    });
+  while (ready < threads - 1) {
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  go = true;
+  work(0);
+  for (std::thread& t : pool) t.join();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void line(const Isa& isa, Format format, std::int64_t k, std::int64_t rows, int threads) {
+  llvm::LLVMContext context;
+  Emitter e(context, isa, "bench");
+  const std::string name(tile_matmul(e, format, k)->getName());
+  emit_peak(e);
+  tiles_begin(e);
+  Jit jit(e);
+  auto* f = jit.get<TileFn>(name);
+  auto* peak = jit.get<void(std::int64_t)>("peak");
+  auto* begin = jit.get<void()>("tiles_begin");
+  const std::int64_t n = 1280, panels = n / kPanelRows;  // of each thread
+  const std::vector<std::uint8_t> packed = pack::packed(format, n, k, pack::random_matrix(format, n, k, 1));
+  const std::int64_t stride = act_row_bytes(k);
+  auto x = aligned<std::uint8_t>(rows * stride);
+  std::memset(x.get(), 0, rows * stride);
+  std::vector<Aligned<std::uint8_t>> weights, scratch;
+  std::vector<Aligned<float>> y;
+  for (int t = 0; t < threads; ++t) {
+    weights.push_back(aligned_copy(packed));
+    scratch.push_back(aligned<std::uint8_t>(tile_scratch_bytes()));
+    y.push_back(aligned<float>(rows * n));
+  }
+  double ours = 1e9, bound = 1e9, total = 0;
+  while (total < kSeconds) {
+    const double a = seconds(
+        [&](int t) {
+          begin();
+          f(weights[t].get(), x.get(), stride, y[t].get(), n * 4, panels, rows, scratch[t].get());
+        },
+        threads);
+    const double b = seconds(
+        [&](int) {
+          begin();
+          peak(kPeakLoops);
+        },
+        threads);
+    ours = std::min(ours, a);
+    bound = std::min(bound, b);
+    total += a + b;
+  }
+  const double rate = 2.0 * static_cast<double>(n * k * rows) * threads / ours;
+  const double most = kProductFlops * kPeakProducts * kPeakLoops * threads / bound;
+  std::printf("%-5s k %5d rows %4d threads %d  %6.2f TFLOPS of %5.2f: %.2f\n",
+              std::string(info(format).text_name).c_str(), static_cast<int>(k), static_cast<int>(rows),
+              threads, rate / 1e12, most / 1e12, rate / most);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace gc::cpu
+
+int main(int argc, char** argv) {
+  using namespace gc;
+  using namespace gc::cpu;
+  const Isa& isa = all_isas().back();  // the only one with tiles
+  if (!isa.has_amx || !host_runs(isa)) {
+    std::printf("this machine has no tiles\n");
+    return 1;
+  }
+  for (Format format : matmul_formats()) {
+    bool wanted = argc == 1;
+    for (int i = 1; i < argc; ++i) wanted |= info(format).text_name == std::string(argv[i]);
+    if (!wanted || !has_tile_matmul(format)) continue;
+    for (std::int64_t k : {640, 2560, 10240}) {
+      if (k % info(format).block_values != 0) continue;
+      for (std::int64_t rows : {32, 128, 512})
+        for (int threads : {1, 2}) line(isa, format, k, rows, threads);
+    }
+  }
+  return 0;
+}

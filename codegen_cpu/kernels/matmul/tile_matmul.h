@@ -1,0 +1,26 @@
+// The products of prompt rows on matrix tiles (AMX): bf16 rows times weights rounded to bf16, sums in f32.
+//
+// Contract: y[t, n] is a chain of tdpbf16ps over 32 columns each, in order of k from +0; weights are the packed values
+// as f32 (scale * q and min by one FMA), rounded to nearest even. The same bits for any number of rows, any split of
+// panels, in any company.
+#pragma once
+
+#include "codegen_cpu/emitter.h"
+#include "compiler/quant/formats.h"
+
+namespace gc::cpu {
+
+// Formats that have these products. No program uses them yet: the row "sapphirerapids" of isa.def waits for entries that
+// split prompt rows from generated ones.
+bool has_tile_matmul(Format format);
+
+// "tile_matmul_q4_k_640": void(panels, x, i64 x_stride, y, i64 y_stride, i64 n_panels, i64 n_rows, scratch): as matmul()
+// of matmul.h, x rows bf16[k] (k a multiple of 32), n_rows may be 0. Between tiles_begin and tiles_end.
+llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k);
+std::int64_t tile_scratch_bytes();
+
+// void(): gives the thread eight tiles of 16 rows of 64 bytes, and gives them up.
+llvm::Function* tiles_begin(Emitter& e);
+llvm::Function* tiles_end(Emitter& e);
+
+}  // namespace gc::cpu

@@ -1,0 +1,169 @@
+// Products on tiles against the packed weights and bf16 rows in double, on hosts that have tiles; and what their
+// contract promises: the bits of a result depend on its row and its panel alone.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "codegen_cpu/jit.h"
+#include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/matmul/test_data.h"
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
+#include "codegen_cpu/kernels/row_out/row_out.h"
+#include "codegen_cpu/object.h"
+#include "compiler/quant/float16.h"
+
+namespace gc::cpu {
+namespace {
+
+using TileFn = void(const std::uint8_t* panels, const void* x, std::int64_t x_stride, float* y,
+                    std::int64_t y_stride, std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
+using RoundFn = void(const float* x, std::int64_t x_stride, std::uint8_t* y, std::int64_t y_stride,
+                     std::int64_t rows);
+
+const Isa* isa_with_tiles() {
+  for (const Isa& isa : all_isas())
+    if (isa.has_amx && host_runs(isa)) return &isa;
+  return nullptr;
+}
+
+std::vector<Format> tile_formats() {
+  std::vector<Format> formats;
+  for (Format format : matmul_formats())
+    if (has_tile_matmul(format)) formats.push_back(format);
+  return formats;
+}
+
+// Kernels of one format and K with a packed matrix of `panels` panels and rows of activations.
+class Product {
+ public:
+  Product(const Isa& isa, Format format, std::int64_t k, std::int64_t panels, std::int64_t rows)
+      : k_(k), panel_(panel_bytes(format, k)), format_(format) {
+    Emitter e(context_, isa, "test");
+    const std::string name(tile_matmul(e, format, k)->getName());
+    const std::string round(round_rows(e, ir::Elem::BF16, k)->getName());
+    tiles_begin(e);
+    tiles_end(e);
+    jit_ = std::make_unique<Jit>(e);
+    f_ = jit_->get<TileFn>(name);
+    raw_ =
+        pack::packed(format, panels * kPanelRows, k, pack::random_matrix(format, panels * kPanelRows, k, 5));
+    weights_ = aligned_copy(raw_);
+    x_ = random_activations(rows * k, 3);
+    stride_ = act_row_bytes(k);
+    xb_ = aligned<std::uint8_t>(rows * stride_);
+    jit_->get<RoundFn>(round)(x_.data(), 4 * k, xb_.get(), stride_, rows);
+    scratch_ = aligned<std::uint8_t>(tile_scratch_bytes());
+    std::memset(scratch_.get(), 0xff, tile_scratch_bytes());  // NaN
+  }
+
+  // Rows [t, t + n) times panels [p, p + m): [n][16 m], in a frame of NaN that nothing is written to.
+  std::vector<float> operator()(std::int64_t t, std::int64_t n, std::int64_t p, std::int64_t m) {
+    const std::int64_t width = m * kPanelRows, stride = width + 16;
+    auto y = aligned<float>((n + 1) * stride);
+    std::fill_n(y.get(), (n + 1) * stride, std::nanf(""));
+    jit_->get<void()>("tiles_begin")();
+    f_(weights_.get() + p * panel_, xb_.get() + t * stride_, stride_, y.get(), 4 * stride, m, n,
+       scratch_.get());
+    jit_->get<void()>("tiles_end")();
+    std::vector<float> out;
+    for (std::int64_t i = 0; i < (n + 1) * stride; ++i) {
+      if (i < n * stride && i % stride < width) {
+        out.push_back(y[i]);
+      } else {
+        EXPECT_TRUE(std::isnan(y[i])) << "written past the end";
+      }
+    }
+    return out;
+  }
+
+  double expected(std::int64_t t, std::int64_t row) const {
+    std::vector<float> w(k_);
+    unpack_row(format_, k_, weights_.get() + row / kPanelRows * panel_, row % kPanelRows, w.data());
+    double sum = 0;
+    for (std::int64_t i = 0; i < k_; ++i) {
+      std::uint16_t x;
+      std::memcpy(&x, xb_.get() + t * stride_ + 2 * i, 2);
+      sum += static_cast<double>(f32_of_bf16(x)) * f32_of_bf16(bf16_of_f32(w[i]));
+    }
+    return sum;
+  }
+  float x(std::int64_t t, std::int64_t i) const { return x_[t * k_ + i]; }
+  float rounded(std::int64_t t, std::int64_t i) const {
+    std::uint16_t x;
+    std::memcpy(&x, xb_.get() + t * stride_ + 2 * i, 2);
+    return f32_of_bf16(x);
+  }
+
+ private:
+  llvm::LLVMContext context_;
+  const std::int64_t k_, panel_;
+  const Format format_;
+  std::unique_ptr<Jit> jit_;
+  TileFn* f_ = nullptr;
+  std::vector<std::uint8_t> raw_;
+  Aligned<std::uint8_t> weights_, xb_, scratch_;
+  std::vector<float> x_;
+  std::int64_t stride_ = 0;
+};
+
+class EveryTileFormat : public testing::TestWithParam<Format> {};
+
+TEST_P(EveryTileFormat, IsTheProduct) {
+  const Isa* isa = isa_with_tiles();
+  if (!isa) GTEST_SKIP() << "no tiles on this host";
+  for (std::int64_t k : {32, 640, 768, 1152}) {
+    if (k % info(GetParam()).block_values != 0) continue;
+    const std::int64_t rows = 37, panels = 19;
+    Product product(*isa, GetParam(), k, panels, rows);
+    for (std::int64_t t = 0; t < rows; ++t)
+      for (std::int64_t i = 0; i < k; ++i)
+        ASSERT_EQ(product.rounded(t, i), f32_of_bf16(bf16_of_f32(product.x(t, i))));
+    const std::vector<float> y = product(0, rows, 0, panels);
+    double error = 0, power = 0;
+    for (std::int64_t t = 0; t < rows; ++t)
+      for (std::int64_t r = 0; r < panels * kPanelRows; ++r) {
+        const double want = product.expected(t, r);
+        error += std::pow(want - y[t * panels * kPanelRows + r], 2);
+        power += want * want;
+      }
+    // Rounding of f32 sums, and of weights where scale * q + min is rounded once, not twice, before bf16.
+    EXPECT_LT(error / power, 1e-8) << k;
+  }
+}
+
+TEST_P(EveryTileFormat, RowsAndPanelsStandAlone) {
+  const Isa* isa = isa_with_tiles();
+  if (!isa) GTEST_SKIP() << "no tiles on this host";
+  const std::int64_t k = 1024, rows = 70, panels = 35, width = panels * kPanelRows;
+  Product product(*isa, GetParam(), k, panels, rows);
+  const std::vector<float> whole = product(0, rows, 0, panels);
+  for (auto [t, n] : {std::pair{0, 1}, {69, 1}, {3, 16}, {5, 17}, {1, 32}, {2, 33}, {0, 64}})
+    for (auto [p, m] : {std::pair{0, 35}, {7, 1}, {1, 2}, {16, 17}}) {
+      const std::vector<float> part = product(t, n, p, m);
+      for (int i = 0; i < n; ++i)
+        ASSERT_EQ(std::memcmp(&part[i * m * kPanelRows], &whole[(t + i) * width + p * kPanelRows], 64 * m), 0)
+            << "rows " << t << " + " << n << ", panels " << p << " + " << m;
+    }
+  EXPECT_TRUE(product(0, 0, 0, 3).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(, EveryTileFormat, testing::ValuesIn(tile_formats()),
+                         [](const auto& param) { return std::string(name(param.param)); });
+
+TEST(Opcodes, TilesMultiply) {
+  for (const Isa* isa : usable_isas()) {
+    if (!isa->has_amx) continue;
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    tile_matmul(e, Format::Q4_K, 512);
+    const auto module = e.take();
+    const std::string text = compile_assembly(*module, *isa);
+    const std::string tiles = function_assembly(text, "tiles_2x2");
+    EXPECT_NE(tiles.find("tdpbf16ps"), std::string::npos) << tiles;
+    EXPECT_EQ(tiles.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";
+    EXPECT_NE(function_assembly(text, "unpack_tiles_q4_k").find("vcvtne2ps2bf16"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace gc::cpu
