@@ -36,7 +36,8 @@ value() { sed -n "s/^$2 *:* *\\([-0-9.]*\\).*/\\1/p" "$1" | head -n 1; }
 within() { awk "BEGIN {exit !($1 >= -0.00001 && $1 <= $2)}" || fail "$3: $1, expected at most $2"; }
 "$work/gemma3" perplexity --kl-divergence --kl-divergence-base "$work/base" --chunks 1 >"$work/prompt"
 within "$(value "$work/prompt" "Mean    KLD")" 0.000002 "KL of itself"
-within "$(value "$work/prompt" "Maximum KLD")" 0.00001 "the largest KL of itself"
+# A base keeps 16 bits a token, and nothing below e^-16 of the likeliest: where many tokens share a little, that shows.
+within "$(value "$work/prompt" "Maximum KLD")" 0.0002 "the largest KL of itself"
 [ "$(value "$work/prompt" "Same top p")" = 100.000 ] || fail "another best token in the same logits"
 "$work/gemma3" perplexity --kl-divergence --kl-divergence-base "$work/base" --chunks 1 --decode >"$work/decode"
 within "$(value "$work/decode" "Mean    KLD")" 0.0005 "KL of generated tokens from prompt tokens"

@@ -206,8 +206,8 @@ def gguf_id(weight_type):
 
 
 def takes_type(name, dims, weight_type):
-    """Whether a quantizer would touch this tensor: matrices, of rows that are whole blocks."""
-    if len(dims) < 2 or not name.endswith(".weight") or "norm" in name:
+    """Whether a quantizer would touch this tensor: matrices but routers, of rows that are whole blocks."""
+    if len(dims) < 2 or not name.endswith(".weight") or "norm" in name or "ffn_gate_inp" in name:
         return False
     return weight_type in FLOAT_TYPES or dims[0] % BLOCK_TYPES[weight_type][0] == 0
 
