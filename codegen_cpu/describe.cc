@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "codegen_cpu/object.h"
-#include "codegen_cpu/section.h"
+#include "codegen_cpu/section/section.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace gc::cpu {

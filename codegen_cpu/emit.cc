@@ -5,7 +5,7 @@
 
 #include "codegen_cpu/describe.h"
 #include "codegen_cpu/frame.h"
-#include "codegen_cpu/section.h"
+#include "codegen_cpu/section/section.h"
 #include "compiler/base/error.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/Support/raw_ostream.h"

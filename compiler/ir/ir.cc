@@ -79,6 +79,9 @@ Attr& find_or_add(Op& op, AttrName name) {
 }  // namespace
 
 const OpInfo& info(OpKind kind) { return kOps[size_t(kind)]; }
+bool is_view(OpKind kind) {
+  return kind == OpKind::slice || kind == OpKind::heads || kind == OpKind::merge_heads;
+}
 int op_count() { return int(std::size(kOps)); }
 
 std::optional<OpKind> op_by_name(std::string_view name) {

@@ -175,6 +175,8 @@ struct OpInfo {
   const char* maths;
 };
 const OpInfo& info(OpKind kind);
+// Its result is its operand's memory, seen otherwise: it computes nothing.
+bool is_view(OpKind kind);
 std::optional<OpKind> op_by_name(std::string_view name);
 int op_count();
 bool reads(OpKind kind, std::string_view what);  // "state", "rows", "position", ...

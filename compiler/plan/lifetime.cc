@@ -29,9 +29,7 @@ Lifetimes find_lifetimes(const Plan& plan) {
         out.last_reader_[value.index] = std::max(out.last_reader_[value.index], step.op);
         out.life_[value.index].last = std::max(out.life_[value.index].last, phase[step.op]);
         const ir::Op& def = graph.ops[graph.value(value).def];
-        const bool view = def.kind == ir::OpKind::slice || def.kind == ir::OpKind::heads ||
-                          def.kind == ir::OpKind::merge_heads;
-        if (!view) break;
+        if (!ir::is_view(def.kind)) break;
         value = def.inputs[0];
       }
     }

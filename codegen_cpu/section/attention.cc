@@ -1,0 +1,143 @@
+#include "codegen_cpu/kernels/attention/attention.h"
+
+#include <cstddef>
+
+#include "codegen_cpu/backend.h"
+#include "codegen_cpu/section/parts.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace gc::cpu {
+namespace {
+
+using ir::OpKind;
+
+class Attention : Scope {
+ public:
+  explicit Attention(const Scope& scope) : Scope(scope) {}
+
+  void block(const Op& op) {
+    const AttnCall c = attn_call(op);
+    const Rows qkv = rows_of(op.inputs[0]);
+    Value* fine = weight_or_null(op, "rope_fine");
+    Value* coarse = weight_or_null(op, "rope_coarse");
+    call(attn_append(e_, c.spec), c.head,
+         {qkv.base, qkv.stride, weight_or_null(op, "k_norm"), fine, coarse, c.lo, c.hi});
+    emit_attention_over(op, c, qkv, weight_or_null(op, "q_norm"), fine, coarse);
+  }
+
+  // q, k and v apart, already normed and turned.
+  void apart(const Op& op) {
+    const AttnCall c = attn_call(op);
+    const Rows q = rows_of(op.inputs[0]), k = rows_of(op.inputs[1]), v = rows_of(op.inputs[2]);
+    Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
+    call(kv_append(e_, c.spec), c.head, {k.base, k.stride, v.base, v.stride, none, none, none, c.lo, c.hi});
+    emit_attention_over(op, c, q, none, none, none);
+  }
+
+ private:
+  // What all attention kernels are given first, and this worker's units of rows x kv heads.
+  struct AttnCall {
+    AttnSpec spec;
+    llvm::SmallVector<Value*, 4> head;  // step, group, block_bytes, state_offset
+    Value *lo, *hi;
+  };
+  AttnCall attn_call(const Op& op) {
+    const plan::StatePlan& at = plan_.states[op.state.index];
+    AttnCall c;
+    c.spec = attn_spec(plan_.graph, op, kv_type_);
+    c.head = {frame_.ptr(Slot::step), e_.i64(at.group), e_.i64(plan_.groups[at.group].block_bytes[kv_type_]),
+              constant(at.offset[kv_type_])};
+    Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.kv_heads));
+    auto bound = [&](Value* j) {
+      return b_.CreateCall(share_units(e_), {units, j, frame_.i64(Slot::workers)});
+    };
+    c.lo = bound(frame_.i64(Slot::worker));
+    c.hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
+    return c;
+  }
+  void call(llvm::Function* f, llvm::SmallVector<Value*, 4> head, std::initializer_list<Value*> rest) {
+    head.append(rest);
+    b_.CreateCall(f, head);
+  }
+
+  // A row's keys are needed by rows of its own sequence: when each has one row, by the worker that appended them.
+  // Else workers meet; and as a later row of a prompt sees more, each takes one share from either end.
+  void attend_whole_rows(const AttnCall& c, const std::function<void(Value* lo, Value* hi)>& attend) {
+    Value* flags = e_.member_i32(frame_.ptr(Slot::step), offsetof(gc_step, flags));
+    Value* alone = b_.CreateICmpNE(b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH)), e_.i32(0));
+    e_.if_then(b_.CreateNot(alone), [&] { frame_.meet(); });
+    Value* worker = frame_.i64(Slot::worker);
+    Value* shares = b_.CreateShl(frame_.i64(Slot::workers), 1);
+    Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.kv_heads));
+    auto bound = [&](Value* j) { return b_.CreateCall(share_units(e_), {units, j, shares}); };
+    Value* one = e_.i64(1);
+    Value* other = b_.CreateSub(b_.CreateSub(shares, one), worker);
+    e_.for_range(e_.i64(0), b_.CreateSelect(alone, one, e_.i64(2)), 1, [&](Value* i) {
+      Value* j = b_.CreateSelect(b_.CreateICmpEQ(i, e_.i64(0)), worker, other);
+      attend(b_.CreateSelect(alone, c.lo, bound(j)),
+             b_.CreateSelect(alone, c.hi, bound(b_.CreateAdd(j, one))));
+    });
+  }
+
+  // Attention of the rows, whose keys and values are appended: q at the beginning of q's rows.
+  void emit_attention_over(const Op& op, const AttnCall& c, const Rows& q, Value* q_norm, Value* fine,
+                           Value* coarse) {
+    const Rows y = rows_of(op.results[0]);
+    Value* sinks = weight_or_null(op, "sinks");
+    auto whole_rows = [&] {
+      attend_whole_rows(c, [&](Value* lo, Value* hi) {
+        call(attn(e_, c.spec), c.head,
+             {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, lo, hi,
+              frame_.ptr(Slot::scratch)});
+      });
+    };
+    if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
+    // Fewer units than workers over a long context: workers share the ranges of positions.
+    Value* step = frame_.ptr(Slot::step);
+    Value* n = frame_.i64(Slot::n_rows);
+    Value* units = b_.CreateMul(n, e_.i64(c.spec.kv_heads));
+    Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)),
+                              b_.CreateICmpULT(units, frame_.i64(Slot::workers)));
+    const auto counted = e_.if_else(
+        few, [&] { return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})}; },
+        [&] { return Emitter::Values{e_.i64(0)}; });
+    Value* ranges = counted[0];
+    Value* cap = b_.CreateZExt(e_.member_i32(step, offsetof(gc_step, splits_cap)), b_.getInt64Ty());
+    Value* split = b_.CreateAnd(b_.CreateICmpUGE(ranges, e_.i64(kSplitRanges)),
+                                b_.CreateICmpULE(b_.CreateMul(ranges, n), cap));
+    auto by_ranges = [&] {
+      frame_.meet();  // a range's keys may come from any worker
+      Value* items = b_.CreateMul(units, ranges);
+      auto bound = [&](Value* j) {
+        return b_.CreateCall(share_units(e_), {items, j, frame_.i64(Slot::workers)});
+      };
+      Value* worker = frame_.i64(Slot::worker);
+      Value* lo = bound(worker);
+      Value* hi = bound(b_.CreateAdd(worker, e_.i64(1)));
+      Value* partials = frame_.ptr(Slot::splits);
+      call(attn_split(e_, c.spec), c.head,
+           {q.base, q.stride, q_norm, fine, coarse, partials, ranges, lo, hi, frame_.ptr(Slot::scratch)});
+      frame_.meet();
+      b_.CreateCall(attn_merge(e_, c.spec), {step, partials, ranges, sinks, y.base, y.stride, c.lo, c.hi});
+    };
+    e_.if_else(
+        split,
+        [&] {
+          by_ranges();
+          return Emitter::Values{};
+        },
+        [&] {
+          whole_rows();
+          return Emitter::Values{};
+        });
+  }
+};
+
+}  // namespace
+
+void emit_attention(const Scope& scope, const ir::Op& op) {
+  if (op.kind == ir::OpKind::attn_block) return Attention(scope).block(op);
+  return Attention(scope).apart(op);
+}
+
+}  // namespace gc::cpu

@@ -1,0 +1,95 @@
+// What the parts of a section have in common: where values and weights lie, this worker's shares, constants that differ
+// between layers. A part (parts.h) is a class over it in a file of its own.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codegen_cpu/emitter.h"
+#include "codegen_cpu/frame.h"
+#include "compiler/plan/plan.h"
+
+namespace gc::cpu {
+
+std::int64_t columns_of(const ir::Type& type);
+
+// Rows of a value: where row 0 begins, and bytes from row to row.
+struct Rows {
+  llvm::Value* base;
+  llvm::Value* stride;
+};
+
+class Scope {
+ public:
+  using Value = llvm::Value;
+  using Op = ir::Op;
+  using Step = plan::Step;
+
+  Scope(Emitter& e, const plan::Plan& plan, int kv_type, Value* frame, Value* table,
+        std::vector<std::int64_t>& constants)
+      : e_(e),
+        b_(e.b()),
+        plan_(plan),
+        kv_type_(kv_type),
+        frame_(e, frame),
+        table_(table),
+        constants_(constants) {}
+
+ protected:
+  // A constant that may differ between layers of one shape.
+  Value* constant(std::int64_t v);
+
+  // ---- Operands ----
+
+  Rows rows_of(ir::ValueId id);
+  Rows rows_from(ir::ValueId id, Value* lo);
+  Value* weight(const ir::WeightUse& use);
+  // Of a matrix in two streams, whose upper one begins at `upper`.
+  Value* lower_stream(Value* upper, const plan::Packed& p);
+  // A pointer that the kernel doesn't read when the weight is absent.
+  Value* weight_or_null(const Op& op, std::string_view slot);
+
+  const ir::Type& type(ir::ValueId id) const { return plan_.graph.value(id).type; }
+  std::int64_t columns(ir::ValueId id) const { return columns_of(type(id)); }
+  std::int64_t last(const Op& op) const { return type(op.inputs[0]).dims.back().size; }
+  static float f(const Op& op, ir::AttrName name) { return static_cast<float>(op.f32(name)); }
+
+  Value* row_lo(const Step& s) { return frame_.i64(s.outputs ? Slot::output_lo : Slot::row_lo); }
+  Value* row_hi(const Step& s) { return frame_.i64(s.outputs ? Slot::output_hi : Slot::row_hi); }
+  Value* row_count(const Step& s) { return frame_.i64(s.outputs ? Slot::n_outputs : Slot::n_rows); }
+  // The row table from row lo on.
+  Value* step_rows(Value* lo);
+
+  Value* sink();
+  // Whether the sink wants the logits themselves.
+  Value* stores_logits();
+
+  // ---- Panels of matrices ----
+
+  struct Segment {
+    ir::WeightUse use;
+    std::int64_t rows, cols, panel, panels, start;  // start: bytes of the segments before
+    Format format;
+  };
+  std::vector<Segment> segments_of(const std::vector<ir::WeightUse>& uses, std::int64_t* total) const;
+  // This worker's panels of a segment, when workers share the bytes of all segments equally.
+  std::pair<Value*, Value*> share(const Segment& s, std::int64_t total);
+  // y[t][0 .. 16 panels) += w, on what this worker has just written.
+  void add_bias_panels(Value* y, Value* stride, Value* w, Value* panels, Value* rows);
+
+  // body(at, count) over [lo, hi) in chunks of `chunk`, the last shorter.
+  void loop_chunks(Value* lo, Value* hi, Value* chunk, const std::function<void(Value*, Value*)>& body);
+
+  Emitter& e_;
+  llvm::IRBuilder<>& b_;
+  const plan::Plan& plan_;
+  const int kv_type_;
+  const Frame frame_;
+  Value* const table_;
+  std::vector<std::int64_t>& constants_;
+};
+
+}  // namespace gc::cpu
