@@ -184,13 +184,16 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
   auto count = [&c](std::optional<int64_t> v) {
     return c.u32(static_cast<uint32_t>(static_cast<int32_t>(v.value_or(GC_UNSET))));
   };
-  Constant* tokenizer = facts.tokenizer_symbol.empty() ? c.null() : c.declare(facts.tokenizer_symbol);
+  auto blob = [&c](const std::string& symbol) { return symbol.empty() ? c.null() : c.declare(symbol); };
+  Constant* tokenizer = blob(facts.tokenizer_symbol);
+  Constant* chat_program = blob(facts.chat_program_symbol);
   c.define("gc_the_model", c.structure({c.u32(GC_ABI_VERSION),
                                         c.u32(sizeof(gc_model)),
                                         c.string(info.name),
                                         c.string(info.architecture),
                                         c.string(info.license),
                                         c.string(info.chat_template),
+                                        c.string(facts.chat_template_origin),
                                         c.string(facts.compiler),
                                         c.u32(static_cast<uint64_t>(info.n_layer)),
                                         c.u32(static_cast<uint64_t>(info.n_embd)),
@@ -202,6 +205,8 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
                                         c.u64(facts.touched_bytes),
                                         tokenizer,
                                         c.u64(facts.tokenizer_bytes),
+                                        chat_program,
+                                        c.u64(facts.chat_program_bytes),
                                         c.f32(s.temperature.value_or(none)),
                                         c.f32(s.top_p.value_or(none)),
                                         c.f32(s.min_p.value_or(none)),

@@ -31,6 +31,9 @@ struct ModelFacts {
   uint64_t touched_bytes = 0;    // of the file's tensors that a generated token reads
   std::string tokenizer_symbol;  // of the frozen tokenizer's blob, empty: none
   uint64_t tokenizer_bytes = 0;
+  std::string chat_template_origin;  // where ModelInfo::chat_template is from
+  std::string chat_program_symbol;   // of the compiled template's blob, empty: none
+  uint64_t chat_program_bytes = 0;
 };
 
 // A module that defines gc_programs (the ISAs' programs by prefix, best first), gc_n_programs and gc_the_model.

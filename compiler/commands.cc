@@ -9,7 +9,6 @@
 #include "compiler/base/mapped_file.h"
 #include "compiler/pipeline.h"
 #include "compiler/quant/layouts.h"
-#include "compiler/text/builtin_templates.h"
 #include "compiler/text/freeze.h"
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/inspect.h"
@@ -56,8 +55,8 @@ Commands::Commands(CLI::App& app) {
       ->add_option("CONTEXT.json", context_,
                    "the template's variables (messages, tools, ...), or the messages; - is stdin")
       ->required();
-  apply_template_->add_option("--chat-template", chat_template_,
-                              "one by name instead of the model's: chatml, ...");
+  apply_template_->add_option("--chat-template", template_options_.name,
+                              "one by name instead of the model's: chatml, ... or one of the file's");
   apply_template_->add_option("--now", apply_template_options_.now,
                               "what strftime_now tells: seconds since 1970, UTC (default: the clock)");
 }
@@ -124,15 +123,15 @@ int Commands::run_apply_template(std::istream& in, std::ostream& out) {
     const gguf::File file = gguf::File::open(model_);
     std::vector<std::string> warnings;
     const text::Vocab vocab = gguf::read_vocab(file, &warnings);
-    if (vocab.chat_template.empty() && chat_template_.empty())
+    source = text::choose_template(vocab, template_options_).source;
+    if (source.empty())
       throw_user(escape_controls(model_), ": has no chat template: name one with --chat-template");
-    source = vocab.chat_template;
     auto piece = [&vocab](std::int32_t id) { return id < 0 ? std::string() : std::string(vocab.tokens[id]); };
     options.bos_token = piece(vocab.bos), options.eos_token = piece(vocab.eos);
   } else {
-    source = read_text_file(model_);
+    template_options_.file = template_options_.name.empty() ? model_ : "";
+    source = text::choose_template({}, template_options_).source;
   }
-  if (!chat_template_.empty()) source = text::builtin_template(chat_template_);
   const std::string context =
       context_ == "-" ? std::string(std::istreambuf_iterator<char>(in), {}) : read_text_file(context_);
   return with_context(escape_controls(model_),

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <string>
 
+#include "compiler/text/chosen_template.h"
 #include "compiler/text/template_tool.h"
 #include "compiler/text/tokenize_tool.h"
 
@@ -33,7 +34,7 @@ class Commands {
   bool json_ = false;
   text::TokenizeOptions tokenize_options_;
   std::string context_;
-  std::string chat_template_;
+  text::TemplateOptions template_options_;
   text::ApplyTemplateOptions apply_template_options_;
 };
 

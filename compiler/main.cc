@@ -61,6 +61,12 @@ void add_compile_options(CLI::App& app, Options& o) {
   app.add_option("--target", o.target, "x86_64-linux-gnu");
   app.add_flag("--no-tokenizer", o.no_tokenizer, "leave the tokenizer out: the program runs by token ids");
   app.add_option(
+      "--chat-template", o.chat_template,
+      "a chat template by name instead of the file's own: chatml, llama3, ... or one of the file's");
+  app.add_option("--chat-template-file", o.chat_template_file,
+                 "a Jinja chat template instead of the file's own");
+  app.add_flag("--no-template", o.no_template, "no chat template: the program completes texts");
+  app.add_option(
          "--head-streams", o.head_layout,
          "a Q8_0 head's upper and lower bits: one stream, or two, of which greedy and top-k tokens need "
          "little of the second; auto (default): two for heads past the caches")

@@ -19,6 +19,9 @@ struct Options {
       "native"};  // names of codegen_cpu/isa.def; native: the best this machine runs
   std::string target = "x86_64-linux-gnu";
   bool no_tokenizer = false;
+  std::string chat_template;       // name of one; empty: the file's own
+  std::string chat_template_file;  // Jinja source instead
+  bool no_template = false;
   HeadLayout head_layout = HeadLayout::kAuto;
 
   std::vector<std::string> dump_after;

@@ -20,6 +20,7 @@
 #include "compiler/link/bundles.h"
 #include "compiler/passes/pass.h"
 #include "compiler/plan/plan.h"
+#include "compiler/text/chosen_template.h"
 #include "compiler/text/freeze.h"
 #include "compiler/version.h"
 #include "compiler/weights.h"
@@ -29,7 +30,7 @@
 namespace gc {
 namespace {
 
-constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob";
+constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob", kTemplateSymbol[] = "gc_chat_program_blob";
 
 // ISAs by name, best first, each once.
 std::vector<const cpu::Isa*> isas_of(const Options& options) {
@@ -100,9 +101,8 @@ class Compilation {
     gguf::LoadedModel model = timed("graph", [&] { return gguf::load_model(file); });
     warn(model.warnings);
 
-    // The vocabulary is the bytes that the program will use in place.
-    const text::FrozenVocab vocab = timed("vocabulary", [&] { return freeze_vocab(file, model.info); });
-    warn(vocab.warnings);
+    // The vocabulary and the chat template are the bytes that the program will use in place.
+    timed("vocabulary", [&] { freeze_text(file, model.info); });
 
     // The graph is fused, its constants are folded, each value has the type that its reader's kernel wants.
     const ir::Graph plain = options_.emit == Emit::kHtml ? model.graph : ir::Graph();
@@ -122,11 +122,11 @@ class Compilation {
     }
     const plan::Plan& plan = plans.front();
     cpu::ModelFacts facts = model_facts(file, plan);
-    timed("code", [&] { describe(model.info, facts, vocab); });
+    timed("code", [&] { describe(model.info, facts); });
 
     // The executable stands, whole, or OUT is what it was.
-    link(file, plan, vocab);
-    report(model.info, plan, vocab);
+    link(file, plan);
+    report(model.info, plan);
   }
 
  private:
@@ -144,14 +144,22 @@ class Compilation {
     for (const std::string& w : warnings) log_ << "gguf-compile: warning: " << w << "\n";
   }
 
-  text::FrozenVocab freeze_vocab(const gguf::File& file, const ModelInfo& info) {
+  void freeze_text(const gguf::File& file, ModelInfo& info) {
     std::vector<std::string> warnings;
     text::Vocab vocab;
     if (!options_.no_tokenizer) vocab = gguf::read_vocab(file, &warnings);
     warn(warnings);
-    return with_context(escape_controls(options_.model), [&] {
-      return text::freeze(vocab, {info.n_vocab, info.name, options_.no_tokenizer, info.architecture});
+    with_context(escape_controls(options_.model), [&] {
+      vocab_ = text::freeze(vocab, {info.n_vocab, info.name, options_.no_tokenizer, info.architecture});
+      if (vocab_.has_tokenizer)
+        template_ = text::choose_and_freeze_template(
+            vocab, {options_.chat_template, options_.chat_template_file, options_.no_template});
+      else if (!options_.chat_template.empty() || !options_.chat_template_file.empty())
+        throw_user("a chat template needs a tokenizer, and the program has none");
     });
+    warn(vocab_.warnings);
+    warn(template_.warnings);
+    info.chat_template = template_.source;
   }
 
   ir::Graph run_passes(ir::Graph graph) {
@@ -193,20 +201,24 @@ class Compilation {
     prefixes_.push_back(prefix_of(isa));
   }
 
-  void describe(const ModelInfo& info, cpu::ModelFacts& facts, const text::FrozenVocab& vocab) {
+  void describe(const ModelInfo& info, cpu::ModelFacts& facts) {
     facts.compiler = kCompiler;
     facts.tokenizer_symbol = kTokenizerSymbol;
-    facts.tokenizer_bytes = vocab.blob.size();
+    facts.tokenizer_bytes = vocab_.blob.size();
+    facts.chat_template_origin = template_.origin;
+    if (!template_.program.empty()) facts.chat_program_symbol = kTemplateSymbol;
+    facts.chat_program_bytes = template_.program.size();
     llvm::LLVMContext context;
     const cpu::Isa& plainest = *isas_of(options_).back();
     const auto module = cpu::describe_model(context, plainest, prefixes_, info, facts);
     input_.objects.push_back({"model.o", bytes_of(cpu::compile_object(*module, plainest))});
   }
 
-  void link(const gguf::File& file, const plan::Plan& plan, const text::FrozenVocab& vocab) {
+  void link(const gguf::File& file, const plan::Plan& plan) {
     const ScopedTiming timing(timings_, "weights and link");
     Progress progress("packing", static_cast<uint64_t>(plan.weights_bytes), !options_.quiet);
-    input_.blobs.push_back({kTokenizerSymbol, 64, vocab.blob});
+    input_.blobs.push_back({kTokenizerSymbol, 64, vocab_.blob});
+    if (!template_.program.empty()) input_.blobs.push_back({kTemplateSymbol, 16, template_.program});
     input_.weights = weight_image(file, plan, progress);
     input_.target = options_.target;
     input_.carried = link::bundle_for(options_.target);
@@ -214,7 +226,7 @@ class Compilation {
   }
 
   // What was made, in a few lines, and what to do with it.
-  void report(const ModelInfo& info, const plan::Plan& plan, const text::FrozenVocab& vocab) {
+  void report(const ModelInfo& info, const plan::Plan& plan) {
     if (options_.time_passes) {
       log_ << std::fixed << std::setprecision(3);
       for (const Timing& t : timings_) log_ << "  " << std::setw(8) << t.seconds << " s  " << t.name << "\n";
@@ -223,7 +235,7 @@ class Compilation {
     const std::string out = escape_controls(options_.output);
     log_ << out << ": " << human_bytes(sizes_.file) << " (weights " << human_bytes(sizes_.weights)
          << ", code " << human_bytes(sizes_.code) << ", runtime "
-         << human_bytes(sizes_.runtime + sizes_.system) << ", tokenizer " << human_bytes(vocab.blob.size())
+         << human_bytes(sizes_.runtime + sizes_.system) << ", tokenizer " << human_bytes(vocab_.blob.size())
          << ") in " << std::fixed << std::setprecision(1) << watch_.seconds() << " s\n";
     log_ << "  " << info.architecture << " " << escape_controls(info.name) << ", " << info.n_layer
          << " layers";
@@ -238,7 +250,9 @@ class Compilation {
     log_ << "  a context of " << n_ctx << " takes "
          << human_bytes(plan::kv_bytes(plan, GC_KV_F16, n_ctx, 512)) << " of KV (f16)\n";
     const std::string run = options_.output.find('/') == std::string::npos ? "./" + out : out;
-    if (vocab.has_tokenizer)
+    if (!template_.program.empty())
+      log_ << "  chat template: " << template_.origin << "; try: " << run << "\n";
+    else if (vocab_.has_tokenizer)
       log_ << "  try: " << run << " -p \"The capital of France is\" -n 48\n";
     else
       log_ << "  no tokenizer; try: " << run << " --tokens 1,2,3 -n 8\n";
@@ -262,6 +276,8 @@ class Compilation {
   link::LinkInput input_;
   link::ArtifactSizes sizes_;
   std::vector<std::string> prefixes_;
+  text::FrozenVocab vocab_;
+  text::ChosenTemplate template_;
 };
 
 }  // namespace

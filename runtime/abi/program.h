@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 3u
+#define GC_ABI_VERSION 4u
 
 typedef enum gc_status {
   GC_OK = 0,
@@ -297,8 +297,9 @@ typedef struct gc_model {
   const char* name;
   const char* architecture;
   const char* license;
-  const char* chat_template;
-  const char* compiler; /* "gguf-compile 0.1" */
+  const char* chat_template;        /* Jinja source */
+  const char* chat_template_origin; /* "the model's own", "built in: chatml" */
+  const char* compiler;             /* "gguf-compile 0.1" */
   uint32_t n_layer, n_embd, n_vocab, n_ctx_train;
   uint32_t n_formats;
   const gc_format_use* formats;
@@ -306,6 +307,8 @@ typedef struct gc_model {
   uint64_t touched_bytes;   /* of the GGUF's tensors that one generated token reads */
   const uint8_t* tokenizer; /* runtime/text/frozen.h; NULL without a tokenizer */
   uint64_t tokenizer_bytes;
+  const uint8_t* chat_program; /* the template, runtime/text/jinja/program.h; NULL without one */
+  uint64_t chat_program_bytes;
   /* Sampling defaults of the file (general.sampling.*); a NaN, GC_UNSET or an empty text: the file has none. */
   float temp, top_p, min_p, repeat_penalty;
   float xtc_probability, xtc_threshold, mirostat_tau, mirostat_eta;

@@ -15,7 +15,7 @@ struct Facts {
   SessionOptions session;  // with defaults filled in
   SessionMemory memory[GC_KV_TYPES];
   bool has_kv[GC_KV_TYPES] = {};
-  uint64_t code = 0, runtime = 0, system = 0, tokenizer = 0, other = 0, weights = 0;
+  uint64_t code = 0, runtime = 0, system = 0, tokenizer = 0, chat_template = 0, other = 0, weights = 0;
 };
 
 bool runs_here(const gc_program* program, uint64_t have) {
@@ -53,7 +53,9 @@ bool collect(App& app, const Options& options, Facts* f) {
   f->runtime = gc_weights.runtime_bytes;
   f->system = gc_weights.system_bytes;
   f->tokenizer = f->model->tokenizer_bytes;
-  f->other = gc_weights.blob_bytes > f->tokenizer ? gc_weights.blob_bytes - f->tokenizer : 0;
+  f->chat_template = f->model->chat_program_bytes;
+  const uint64_t named = f->tokenizer + f->chat_template;
+  f->other = gc_weights.blob_bytes > named ? gc_weights.blob_bytes - named : 0;
   f->weights = gc_weights.size;
   return true;
 }
@@ -137,6 +139,7 @@ void text_parts(const Facts& f, Output& out) {
   part("runtime", f.runtime);
   part("C library", f.system);
   part("tokenizer", f.tokenizer);
+  part("chat template", f.chat_template);
   part("other constants", f.other);
   part("weights", f.weights);
 }
@@ -219,12 +222,14 @@ void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {
             ",\n  \"n_embd\": ", m.n_embd, ",\n  \"n_vocab\": ", m.n_vocab,
             ",\n  \"n_ctx_train\": ", m.n_ctx_train, ",\n  \"touched_bytes\": ", m.touched_bytes,
             ",\n  \"tokenizer\": ", Json{tokenizer_kind(tokenizer.view().kind())},
-            ",\n  \"chat_template\": ", *m.chat_template ? "true" : "false", ",\n");
+            ",\n  \"chat_template\": ", m.chat_program != nullptr ? "true" : "false",
+            ",\n  \"chat_template_origin\": ", Json{m.chat_template_origin}, ",\n");
   json_formats(f, out);
   json_isas(f, out);
   out.print("  \"file\": {\"code_bytes\": ", f.code, ", \"runtime_bytes\": ", f.runtime,
             ", \"system_bytes\": ", f.system, ", \"tokenizer_bytes\": ", f.tokenizer,
-            ", \"other_bytes\": ", f.other, ", \"weights_bytes\": ", f.weights, "},\n");
+            ", \"chat_template_bytes\": ", f.chat_template, ", \"other_bytes\": ", f.other,
+            ", \"weights_bytes\": ", f.weights, "},\n");
   json_memory(f, out);
   out.print("}\n");
 }
@@ -242,7 +247,8 @@ int run_info(App& app, const Options& options) {
   }
   text_model(facts, app.out);
   text_line(app.out, "tokenizer", tokenizer_kind(tokenizer.view().kind()));
-  text_line(app.out, "chat template", *facts.model->chat_template ? "yes" : "no");
+  text_line(app.out, "chat template",
+            facts.model->chat_program != nullptr ? facts.model->chat_template_origin : "none");
   text_formats(facts, app.out);
   text_parts(facts, app.out);
   text_isas(facts, app.out);

@@ -98,7 +98,7 @@ int run_cli(int argc, char** argv) {
     return app.done();
   }
   if (command == Command::kComplete && options.words.n == 0 && !has_prompt(options)) {
-    if (*gc_the_model.chat_template)
+    if (gc_the_model.chat_program != nullptr)
       return app.fail("nothing to do: -p TEXT continues a text (chat is not in this version); see '",
                       app.name, " help'");
     return app.fail("nothing to do: -p TEXT continues a text; see '", app.name, " help'");

@@ -180,7 +180,7 @@ gc_model make_model() {
   m.name = "fake\x1b[2J \"model\"";  // names come from files of strangers
   m.architecture = "fake";
   m.license = "none";
-  m.chat_template = "";
+  m.chat_template = m.chat_template_origin = "";
   m.compiler = "test 1";
   m.n_layer = 1;
   m.n_embd = 1;
