@@ -6,6 +6,11 @@
 // in the KV type's elements, nothing between. Keys have the position innermost, so that 16 scores are 16 lanes and no
 // product is summed across lanes; values have the dimension innermost for the same reason.
 //
+// bf16: in pairs of what is summed over, K [k_dim / 2][64 positions][2 dimensions], V [32][v_dim][2 positions], as
+// instructions that multiply bf16 want their second operand: 16 rows of 64 bytes are a matrix tile as they lie. The two
+// positions of a pair may be written by two workers at a time, so a value is stored element by element (or by masked
+// stores), never as a changed pair.
+//
 // q8_0: 32 dimensions of one position share an f16 scale, values are scale x int8. The scales lie behind the elements
 // of each part, in the same order of axes: K int8[k_dim][64], f16[ceil(k_dim / 32)][64]; V int8[64][v_dim],
 // f16[64][ceil(v_dim / 32)]. Apart, so that both are read as whole vectors.
@@ -32,6 +37,9 @@ constexpr std::string_view kv_type_name(int kv_type) {
   constexpr std::string_view names[GC_KV_TYPES] = {"f32", "f16", "bf16", "q8_0"};
   return names[kv_type];
 }
+
+// Elements lie in pairs of what is summed over.
+constexpr bool kv_in_pairs(int kv_type) { return kv_type == GC_KV_BF16; }
 
 // Scales of one position's key or value; 0 for types without.
 constexpr std::int64_t kv_scales(std::int64_t dim, int kv_type) {

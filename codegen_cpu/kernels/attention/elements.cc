@@ -19,8 +19,6 @@ Value* narrowed(Vec& v, int kv_type, Value* x) {
       return x;
     case GC_KV_F16:
       return v.to_f16(x);
-    case GC_KV_BF16:
-      return v.to_bf16(x);
   }
   throw_internal("KV type ", kv_type, " has no elements of their own");
 }
@@ -98,6 +96,51 @@ Value* load_bytes(Vec& v, Value* p, int count) {
   return b.CreateSIToFP(b.CreateSExt(bytes, v.type(b.getInt32Ty())), v.type());
 }
 
+// Dimensions d and d + 1 of all positions.
+void widen_key_pairs(Vec& v, Value* keys, Value* d, Value* wide) {
+  Emitter& e = v.e();
+  for (int c = 0; c < kKeyVectors; ++c) {
+    const std::int64_t at = std::int64_t{c} * Vec::kLanes * 4;
+    const auto [first, second] = load_pairs(v, e.at(keys, d, GC_KV_BLOCK * 2, at));
+    v.store(first, e.at(wide, at));
+    v.store(second, e.at(wide, GC_KV_BLOCK * 4 + at));
+  }
+}
+
+// A key as pairs of dimensions, which are all its own.
+void store_key_pairs(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  constexpr std::int64_t kStride = GC_KV_BLOCK * 4;  // from pair to pair
+  Value* column = e.at(keys, slot, std::int64_t{4});
+  v.over(spec.k_dim, [&](Value* d, int count) {
+    Value* elements = v.to_bf16(v.load(e.at(x, d, std::int64_t{4}), count));
+    Value* pairs = b.CreateBitCast(elements, llvm::FixedVectorType::get(b.getInt32Ty(), Vec::kLanes / 2));
+    scatter(e, pairs, e.at(column, d, kStride / 2), kStride, count / 2, 4);
+  });
+}
+
+// A value into its half of the pairs, of which another worker may be writing the other.
+void store_value_pairs(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* slot) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  Value* odd = b.CreateAnd(slot, e.i64(1));
+  Value* row = e.at(values, b.CreateLShr(slot, 1), spec.v_dim * 4);
+  std::vector<llvm::Constant*> lanes;
+  for (int i = 0; i < 2 * Vec::kLanes; ++i) lanes.push_back(b.getInt1(i % 2 == 0));
+  llvm::Constant* first = llvm::ConstantVector::get(lanes);
+  Value* mask = b.CreateSelect(b.CreateICmpEQ(odd, e.i64(0)), first, llvm::ConstantExpr::getNot(first));
+  v.over(spec.v_dim, [&](Value* i, int count) {
+    Value* elements = v.to_bf16(v.load(e.at(x, i, std::int64_t{4}), count));
+    Value* to = e.at(row, i, std::int64_t{4});
+    if (!e.isa().has_avx512 || count < Vec::kLanes)
+      return scatter(e, elements, e.at(to, odd, std::int64_t{2}), 4, count, 2);
+    std::vector<int> twice;
+    for (int l = 0; l < Vec::kLanes; ++l) twice.push_back(l), twice.push_back(l);
+    b.CreateMaskedStore(b.CreateShuffleVector(elements, twice), to, llvm::Align(2), mask);
+  });
+}
+
 void widen_key_row(Vec& v, const AttnSpec& spec, Value* keys, Value* d, Value* wide,
                    const Vec::Values& scales) {
   Emitter& e = v.e();
@@ -118,10 +161,16 @@ Value* load_kv(Vec& v, int kv_type, Value* p, int count) {
       return v.load(p, count);
     case GC_KV_F16:
       return v.load_f16(p, count);
-    case GC_KV_BF16:
-      return v.load_bf16(p, count);
   }
   throw_internal("KV type ", kv_type, " has no elements of their own");
+}
+
+std::pair<Value*, Value*> load_pairs(Vec& v, Value* p, int count) {
+  llvm::IRBuilder<>& b = v.e().b();
+  llvm::Type* words = v.type(b.getInt32Ty());
+  Value* x = b.CreateBitCast(v.load(p, count), words);
+  auto as_f32 = [&](Value* bits) { return b.CreateBitCast(bits, v.type()); };
+  return {as_f32(b.CreateShl(x, 16)), as_f32(b.CreateAnd(x, llvm::ConstantInt::get(words, 0xffff0000u)))};
 }
 
 Value* load_value(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* at, int count) {
@@ -141,6 +190,7 @@ Value* load_value(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Valu
 
 void store_key(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {
   Emitter& e = v.e();
+  if (kv_in_pairs(spec.kv_type)) return store_key_pairs(v, spec, x, keys, slot);
   const std::int64_t element = kv_element_bytes(spec.kv_type);
   const std::int64_t stride = GC_KV_BLOCK * element;
   Value* column = e.at(keys, slot, element);
@@ -171,7 +221,7 @@ void store_value(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* s
     case GC_KV_F16:
       return v.over(spec.v_dim, [&](Value* i, int n) { v.store_f16(load(i, n), e.at(row, i, element), n); });
     case GC_KV_BF16:
-      return v.over(spec.v_dim, [&](Value* i, int n) { v.store_bf16(load(i, n), e.at(row, i, element), n); });
+      return store_value_pairs(v, spec, x, values, slot);
   }
   GC_CHECK(kv_has_scales(spec.kv_type));
   Value* scales = e.at(e.at(values, kv_scales_offset(spec.v_dim, spec.kv_type)), slot,
@@ -186,6 +236,13 @@ llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec) {
   return e.function(name, {in("keys"), i64("begin"), i64("end"), out("wide")}, [&](const Args& a) {
     Vec v(e);
     llvm::IRBuilder<>& b = e.b();
+    if (kv_in_pairs(spec.kv_type)) {
+      e.for_range(a["begin"], a["end"], 2, [&](Value* d) {
+        widen_key_pairs(v, a["keys"], d,
+                        e.at(a["wide"], b.CreateSub(d, a["begin"]), std::int64_t{GC_KV_BLOCK * 4}));
+      });
+      return;
+    }
     e.for_range(a["begin"], a["end"], kKvScaleBlock, [&](Value* first) {
       Vec::Values scales;
       if (kv_has_scales(spec.kv_type)) {

@@ -5,6 +5,8 @@
 // rows, which pay for it once for all of them. The products see the same values either way.
 #pragma once
 
+#include <utility>
+
 #include "codegen_cpu/kernels/attention/attention.h"
 #include "codegen_cpu/vec/vec.h"
 
@@ -13,10 +15,13 @@ namespace gc::cpu {
 // load_kv() has no such elements.
 constexpr bool kv_has_scales(int kv_type) { return kv_type == GC_KV_Q8_0; }
 
-// 16 elements as f32; `count` < 16: the first of them, the others 0.
+// 16 elements as f32; `count` < 16: the first of them, the others 0. Not for types in pairs.
 llvm::Value* load_kv(Vec& v, int kv_type, llvm::Value* p, int count = Vec::kLanes);
 
-// Of the value of position `slot`, from dimension `at` on.
+// 16 pairs as f32: their first elements and their second ones.
+std::pair<llvm::Value*, llvm::Value*> load_pairs(Vec& v, llvm::Value* p, int count = Vec::kLanes);
+
+// Of the value of position `slot`, from dimension `at` on. Not for types in pairs.
 llvm::Value* load_value(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot, llvm::Value* at,
                         int count = Vec::kLanes);
 

@@ -27,9 +27,10 @@ std::int64_t even_part(std::int64_t n, std::int64_t limit) {
 }
 
 // Vectors of 16 lanes that fit in registers at once, but for a broadcast: those of a tile are its accumulators, a
-// query's each, and the operands that the queries share (one query uses up each as it comes).
-std::int64_t tile_vectors(const Isa& isa, std::int64_t queries) {
+// query's each, and the operands that the queries share (one query uses up each as it comes), of pairs both elements.
+std::int64_t tile_vectors(const Isa& isa, std::int64_t queries, bool pairs) {
   const std::int64_t registers = (isa.vector_registers() - 1) * isa.f32_lanes() / Vec::kLanes;
+  if (pairs) return registers / (queries + 2);
   return queries == 1 ? registers - 2 : registers / (queries + 1);
 }
 
@@ -44,7 +45,7 @@ Tiles::Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries)
       kv_type_(widened ? int{GC_KV_F32} : spec.kv_type),
       element_(kv_element_bytes(kv_type_)),
       queries_(queries_of(queries)),
-      vectors_(tile_vectors(e_.isa(), queries_)) {}
+      vectors_(tile_vectors(e_.isa(), queries_, kv_in_pairs(kv_type_))) {}
 
 std::int64_t Tiles::queries_of(std::int64_t queries) { return even_part(queries, kMostQueries); }
 
@@ -77,15 +78,27 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* 
     for (int g = 0; g < n; ++g) {
       for (int c = 0; c < vectors; ++c) acc.push_back(fresh ? v_.zero() : v_.load(place(g, c)));
     }
-    acc = e_.for_range(begin, end, 1, acc, [&](Value* d, const Values& in) {
-      Values next(in);
-      Value* row = e_.at(keys, d, GC_KV_BLOCK * element_, c0 * Vec::kLanes * element_);
-      Values k;
-      for (int c = 0; c < vectors; ++c)
-        k.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_)));
-      for (int g = 0; g < n; ++g) {
-        Value* x = v_.load_splat(e_.at(q, d, 4, g * s_.k_dim * 4));
-        for (int c = 0; c < vectors; ++c) next[g * vectors + c] = v_.fma(x, k[c], in[g * vectors + c]);
+    const int dims = kv_in_pairs(kv_type_) ? 2 : 1;  // that lie together
+    acc = e_.for_range(begin, end, dims, acc, [&](Value* d, const Values& in) {
+      Values next(in), k[2];
+      Value* row = e_.at(keys, d, GC_KV_BLOCK * element_, c0 * Vec::kLanes * element_ * dims);
+      for (int c = 0; c < vectors; ++c) {
+        Value* at = e_.at(row, c * Vec::kLanes * element_ * dims);
+        if (dims == 1) {
+          k[0].push_back(load_kv(v_, kv_type_, at));
+        } else {
+          const auto [first, second] = load_pairs(v_, at);
+          k[0].push_back(first), k[1].push_back(second);
+        }
+      }
+      for (int i = 0; i < dims; ++i) {
+        for (int g = 0; g < n; ++g) {
+          Value* x = v_.load_splat(e_.at(q, d, 4, (g * s_.k_dim + i) * 4));
+          for (int c = 0; c < vectors; ++c) {
+            Value*& sum = next[g * vectors + c];
+            sum = v_.fma(x, k[i][c], sum);
+          }
+        }
       }
       return next;
     });
@@ -168,13 +181,24 @@ void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
       even_part(std::max<std::int64_t>(whole, 1), widened_ ? std::min(vectors_, kMostVectors) : vectors_);
   auto some = [&](Value* at, std::int64_t vectors, int count) {
     const std::vector<int> counts(static_cast<std::size_t>(vectors), count);
-    if (!widened_) return body({at, counts, e_.at(values, at, element_), s_.v_dim * element_});
+    const std::int64_t slots = kv_in_pairs(s_.kv_type) ? 2 : 1;  // that lie together
+    if (!widened_) return body({at, counts, e_.at(values, at, element_ * slots), s_.v_dim * element_});
     // One after the other: at their own stride, a power of two as a rule, they would fall on few sets of the cache.
     const std::int64_t stride = vectors * Vec::kLanes * 4;
-    e_.for_range(begin, end, 1, [&](Value* slot) {
+    // A pair's other position is widened too, and not looked at.
+    Value* first = slots == 2 ? b_.CreateAnd(begin, e_.i64(-2)) : begin;
+    e_.for_range(first, end, slots, [&](Value* slot) {
       for (std::int64_t c = 0; c < vectors; ++c) {
         Value* i = b_.CreateAdd(at, e_.i64(c * Vec::kLanes));
-        v_.store(load_value(v_, s_, values, slot, i, count), e_.at(wide, slot, stride, c * Vec::kLanes * 4));
+        Value* to = e_.at(wide, slot, stride, c * Vec::kLanes * 4);
+        if (slots == 1) {
+          v_.store(load_value(v_, s_, values, slot, i, count), to);
+          continue;
+        }
+        const auto [even, odd] =
+            load_pairs(v_, e_.at(e_.at(values, slot, s_.v_dim * 2), i, std::int64_t{4}), count);
+        v_.store(even, to);
+        v_.store(odd, e_.at(to, stride));
       }
     });
     body({at, counts, wide, stride});
@@ -200,18 +224,42 @@ void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* e
     Value* by = v_.load_splat(e_.at(w.alpha, std::int64_t{g} * 4));
     for (int c = 0; c < vectors; ++c) acc.push_back(v_.mul(v_.load(place(g, c), columns.counts[c]), by));
   }
-  acc = e_.for_range(begin, end, 1, acc, [&](Value* key, const Values& in) {
-    Values next(in);
-    Value* row = e_.at(columns.values, key, columns.stride);
-    Values x;
-    for (int c = 0; c < vectors; ++c)
-      x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), columns.counts[c]));
+  auto add = [&](Values& sums, Value* key, std::int64_t after, const Values& x) {
     for (int g = 0; g < n; ++g) {
-      Value* weight = v_.load_splat(e_.at(w.p, key, 4, std::int64_t{g} * GC_KV_BLOCK * 4));
-      for (int c = 0; c < vectors; ++c) next[g * vectors + c] = v_.fma(weight, x[c], in[g * vectors + c]);
+      Value* weight = v_.load_splat(e_.at(w.p, key, 4, (g * std::int64_t{GC_KV_BLOCK} + after) * 4));
+      for (int c = 0; c < vectors; ++c) {
+        Value*& sum = sums[g * vectors + c];
+        sum = v_.fma(weight, x[c], sum);
+      }
     }
-    return next;
-  });
+  };
+  if (kv_in_pairs(kv_type_)) {
+    // A position before the first has the weight 0; the one after the last may be memory that nobody wrote.
+    auto pair = [&](Value* key, bool both, Values sums) {
+      Values x[2];
+      Value* row = e_.at(columns.values, key, columns.stride);
+      for (int c = 0; c < vectors; ++c) {
+        const auto [even, odd] = load_pairs(v_, e_.at(row, c * Vec::kLanes * 4), columns.counts[c]);
+        x[0].push_back(even), x[1].push_back(odd);
+      }
+      for (int i = 0; i < (both ? 2 : 1); ++i) add(sums, key, i, x[i]);
+      return sums;
+    };
+    Value* whole = b_.CreateAnd(end, e_.i64(-2));
+    acc = e_.for_range(b_.CreateAnd(begin, e_.i64(-2)), whole, 2, acc,
+                       [&](Value* key, const Values& in) { return pair(key, true, in); });
+    acc =
+        e_.for_range(whole, end, 1, acc, [&](Value* key, const Values& in) { return pair(key, false, in); });
+  } else {
+    acc = e_.for_range(begin, end, 1, acc, [&](Value* key, const Values& in) {
+      Values next(in), x;
+      Value* row = e_.at(columns.values, key, columns.stride);
+      for (int c = 0; c < vectors; ++c)
+        x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), columns.counts[c]));
+      add(next, key, 0, x);
+      return next;
+    });
+  }
   for (int g = 0; g < n; ++g) {
     for (int c = 0; c < vectors; ++c) v_.store(acc[g * vectors + c], place(g, c), columns.counts[c]);
   }

@@ -42,7 +42,7 @@ class Tiles {
   void scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh);
 
   // Dimensions of the values that a tile takes at once: the first (i64), how many of each vector of 16, where those of
-  // position 0 are, and bytes from position to position.
+  // position 0 are, and bytes from position to position (of pairs: half of what is from pair to pair).
   struct Columns {
     Value* at;
     std::vector<int> counts;
