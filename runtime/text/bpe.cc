@@ -1,6 +1,5 @@
 #include "runtime/text/bpe.h"
 
-#include "runtime/base/sort.h"
 #include "runtime/text/charmap.h"
 #include "runtime/text/utf8.h"
 #include "runtime/text/words.h"
@@ -22,7 +21,7 @@ Status BpeMerger::escaped(Str text, Vec<int32_t>& out) {
       return kErrMemory;
     i = stop + 1;
   }
-  return text_.size() < kEnd ? words({text_.data(), text_.size()}, out) : kErrArgument;
+  return text_.size() < Merger::kEnd ? words({text_.data(), text_.size()}, out) : kErrArgument;
 }
 
 // Stretches without white space, their letters replaced.
@@ -42,7 +41,7 @@ Status BpeMerger::replaced(Str text, Vec<int32_t>& out) {
       if (!utf8_append(rule.code_point, text_)) return kErrMemory;
       continue;
     }
-    if (text_.size() >= kEnd) return kErrArgument;
+    if (text_.size() >= Merger::kEnd) return kErrArgument;
     Status s = words({text_.data(), text_.size()}, out);
     if (s != kOk) return s;
     text_.clear();
@@ -67,85 +66,43 @@ Status BpeMerger::words(Str text, Vec<int32_t>& out) {
 }
 
 Status BpeMerger::word(Str word, Vec<int32_t>& out) {
-  symbols_.clear();
-  uint32_t n = static_cast<uint32_t>(word.size());
-  for (uint32_t i = 0; i < n; ++i) {
-    int32_t id = vocab_.byte_token(static_cast<uint8_t>(word[i]));
-    if (!symbols_.push({i, 1, i ? i - 1 : kEnd, i + 1 < n ? i + 1 : kEnd, id})) return kErrMemory;
-  }
+  merger_.clear();
+  for (uint32_t i = 0; i < word.size(); ++i)
+    if (!merger_.add(i, 1, vocab_.byte_token(static_cast<uint8_t>(word[i])))) return kErrMemory;
   return merge(word, out);
 }
 
 Status BpeMerger::chars(Str word, Vec<int32_t>& out) {
-  symbols_.clear();
+  merger_.clear();
   uint32_t before = 0;
   for (uint32_t at = 0; at < word.size();) {
     uint32_t bytes = static_cast<uint32_t>(frozen::char_bytes(word.data() + at, word.size() - at));
     uint32_t code = frozen::char_code(word.data() + at, bytes);
-    if (!symbols_.empty() && !vocab_.may_join(before, code)) {
+    if (!merger_.empty() && !vocab_.may_join(before, code)) {
       Status s = merge(word, out);
       if (s != kOk) return s;
-      symbols_.clear();
+      merger_.clear();
     }
-    uint32_t i = static_cast<uint32_t>(symbols_.size());
-    if (i) symbols_.back().next = i;
-    if (!symbols_.push({at, bytes, i ? i - 1 : kEnd, kEnd, vocab_.find(word.sub(at, bytes))}))
-      return kErrMemory;
+    if (!merger_.add(at, bytes, vocab_.find(word.sub(at, bytes)))) return kErrMemory;
     before = code;
     at += bytes;
   }
-  return symbols_.empty() ? kOk : merge(word, out);
+  return merge(word, out);
 }
 
-// Merges what is in symbols_, parts of `word`.
+// The symbols that stand ready, parts of `word`.
 Status BpeMerger::merge(Str word, Vec<int32_t>& out) {
-  heap_.clear();
-  uint32_t n = static_cast<uint32_t>(symbols_.size());
-  Pair pair;
-  for (uint32_t i = 1; i < n; ++i)
-    if (find_pair(i - 1, i, &pair) && !heap_.push(pair)) return kErrMemory;
-  make_heap(heap_.data(), heap_.size(), after);
-  while (!heap_.empty()) {
-    pop_heap(heap_.data(), heap_.size(), after);
-    pair = heap_.back();
-    heap_.pop();
-    uint32_t l = ~static_cast<uint32_t>(pair.order);
-    Symbol& left = symbols_[l];
-    if (!left.bytes || left.next == kEnd) continue;
-    Symbol& right = symbols_[left.next];
-    if (left.bytes + right.bytes != pair.bytes) continue;
-    left.bytes = pair.bytes;
-    left.id = pair.id;
-    left.next = right.next;
-    right.bytes = 0;
-    if (left.next != kEnd) symbols_[left.next].prev = l;
-    if (left.prev != kEnd && !offer(left.prev, l)) return kErrMemory;
-    if (left.next != kEnd && !offer(l, left.next)) return kErrMemory;
-  }
-  for (uint32_t i = 0; i != kEnd; i = symbols_[i].next)
-    if (!put(symbols_[i], word, out)) return kErrMemory;
-  return kOk;
+  Status s = merger_.merge([&](const Merger::Symbol& l, const Merger::Symbol& r, Merger::Joined* joined) {
+    const frozen::Merge* m = vocab_.find_merge(l.id, r.id);
+    if (m) *joined = {~m->rank, m->result};
+    return m != nullptr;
+  });
+  if (s != kOk) return s;
+  return merger_.each([&](const Merger::Symbol& symbol) { return put(symbol, word, out); }) ? kOk
+                                                                                            : kErrMemory;
 }
 
-bool BpeMerger::find_pair(uint32_t left, uint32_t right, Pair* pair) const {
-  const Symbol &l = symbols_[left], &r = symbols_[right];
-  const frozen::Merge* m = vocab_.find_merge(l.id, r.id);
-  if (!m) return false;
-  pair->order = static_cast<uint64_t>(~m->rank) << 32 | static_cast<uint32_t>(~left);
-  pair->bytes = l.bytes + r.bytes;
-  pair->id = m->result;
-  return true;
-}
-
-bool BpeMerger::offer(uint32_t left, uint32_t right) {
-  Pair pair;
-  if (!find_pair(left, right, &pair)) return true;
-  if (!heap_.push(pair)) return false;
-  sift_up(heap_.data(), heap_.size() - 1, after);
-  return true;
-}
-
-bool BpeMerger::put(const Symbol& s, Str word, Vec<int32_t>& out) const {
+bool BpeMerger::put(const Merger::Symbol& s, Str word, Vec<int32_t>& out) const {
   if (s.id >= 0 && static_cast<uint32_t>(s.id) < vocab_.n_vocab()) return out.push(s.id);
   for (uint32_t i = s.begin; i < s.begin + s.bytes; ++i) {
     int32_t id = vocab_.byte_token(static_cast<uint8_t>(word[i]));

@@ -1,7 +1,5 @@
 #include "runtime/text/spm.h"
 
-#include "runtime/base/sort.h"
-
 namespace gcrt {
 namespace {
 
@@ -24,7 +22,7 @@ Status SpmMerger::escape(Str raw, bool space_prefix) {
   if (escaped)
     for (char c : raw) spaces += c == ' ';
   uint64_t bytes = raw.size() + uint64_t{spaces} * 3;
-  if (bytes >= kEnd) return kErrArgument;
+  if (bytes >= Merger::kEnd) return kErrArgument;
   if (!text_.reserve(bytes)) return kErrMemory;
   bool ok = !space_prefix || append(text_, escaped ? kSpace : Str(" "));
   for (size_t i = 0; i < raw.size() && ok;) {
@@ -41,77 +39,34 @@ Status SpmMerger::encode(Str raw, bool space_prefix, Vec<int32_t>& out) {
   if (s != kOk) return s;
   uint32_t n = static_cast<uint32_t>(text_.size());
   uint32_t before = 0;
+  merger_.clear();
   for (uint32_t at = 0; at < n;) {
     uint32_t bytes = static_cast<uint32_t>(frozen::char_bytes(text_.data() + at, n - at));
     uint32_t code = frozen::char_code(text_.data() + at, bytes);
-    if (!symbols_.empty() && !vocab_.may_join(before, code)) {
+    if (!merger_.empty() && !vocab_.may_join(before, code)) {
       s = merge(out);
       if (s != kOk) return s;
-      symbols_.clear();
+      merger_.clear();
     }
-    uint32_t i = static_cast<uint32_t>(symbols_.size());
-    if (i) symbols_.back().next = i;
-    if (!symbols_.push({at, bytes, i ? i - 1 : kEnd, kEnd, kNotLooked})) return kErrMemory;
+    if (!merger_.add(at, bytes, kNotLooked)) return kErrMemory;
     before = code;
     at += bytes;
   }
-  s = symbols_.empty() ? kOk : merge(out);
-  symbols_.clear();
-  return s;
+  return merge(out);
 }
 
-// One stretch, whose symbols are in symbols_.
+// One stretch, whose symbols stand ready.
 Status SpmMerger::merge(Vec<int32_t>& out) {
-  heap_.clear();
-  uint32_t n = static_cast<uint32_t>(symbols_.size());
-  Pair pair;
-  for (uint32_t i = 1; i < n; ++i)
-    if (find_pair(i - 1, i, &pair) && !heap_.push(pair)) return kErrMemory;
-  make_heap(heap_.data(), heap_.size(), after);
-  while (!heap_.empty()) {
-    pop_heap(heap_.data(), heap_.size(), after);
-    pair = heap_.back();
-    heap_.pop();
-    uint32_t l = ~static_cast<uint32_t>(pair.order);
-    Symbol& left = symbols_[l];
-    if (!left.bytes || left.next == kEnd) continue;
-    Symbol& right = symbols_[left.next];
-    if (left.bytes + right.bytes != pair.bytes) continue;
-    left.bytes = pair.bytes;
-    left.id = pair.id;
-    left.next = right.next;
-    right.bytes = 0;
-    if (left.next != kEnd) symbols_[left.next].prev = l;
-    if (left.prev != kEnd && !offer(left.prev, l)) return kErrMemory;
-    if (left.next != kEnd && !offer(l, left.next)) return kErrMemory;
-  }
-  for (uint32_t i = 0; i != kEnd; i = symbols_[i].next)
-    if (!put(symbols_[i], out)) return kErrMemory;
-  return kOk;
+  Status s = merger_.merge([&](const Merger::Symbol& l, const Merger::Symbol& r, Merger::Joined* joined) {
+    int32_t id = vocab_.find(Str(text_.data() + l.begin, l.bytes + r.bytes));
+    if (id >= 0) *joined = {ordered(vocab_.score(id)), id};
+    return id >= 0;
+  });
+  if (s != kOk) return s;
+  return merger_.each([&](const Merger::Symbol& symbol) { return put(symbol, out); }) ? kOk : kErrMemory;
 }
 
-// Do the two make a piece?
-bool SpmMerger::find_pair(uint32_t left, uint32_t right, Pair* pair) const {
-  const Symbol& l = symbols_[left];
-  uint32_t bytes = l.bytes + symbols_[right].bytes;
-  int32_t id = vocab_.find(Str(text_.data() + l.begin, bytes));
-  if (id < 0) return false;
-  pair->order = static_cast<uint64_t>(ordered(vocab_.score(id))) << 32 | static_cast<uint32_t>(~left);
-  pair->bytes = bytes;
-  pair->id = id;
-  return true;
-}
-
-// False: out of memory.
-bool SpmMerger::offer(uint32_t left, uint32_t right) {
-  Pair pair;
-  if (!find_pair(left, right, &pair)) return true;
-  if (!heap_.push(pair)) return false;
-  sift_up(heap_.data(), heap_.size() - 1, after);
-  return true;
-}
-
-bool SpmMerger::put(const Symbol& s, Vec<int32_t>& out) {
+bool SpmMerger::put(const Merger::Symbol& s, Vec<int32_t>& out) {
   Str bytes(text_.data() + s.begin, s.bytes);
   int32_t id = s.id == kNotLooked ? vocab_.find(bytes) : s.id;
   if (id >= 0) return out.push(id);

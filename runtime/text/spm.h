@@ -17,44 +17,27 @@
 #include "runtime/base/status.h"
 #include "runtime/base/vec.h"
 #include "runtime/text/frozen.h"
+#include "runtime/text/merger.h"
 
 namespace gcrt {
 
 class SpmMerger {
  public:
-  SpmMerger(const frozen::View& vocab, Allocator a) : vocab_(vocab), text_(a), symbols_(a), heap_(a) {}
+  SpmMerger(const frozen::View& vocab, Allocator a) : vocab_(vocab), text_(a), merger_(a) {}
 
   // Appends the ids of `raw`, in which spaces are still spaces; `space_prefix` puts one in front.
   Status encode(Str raw, bool space_prefix, Vec<int32_t>& out);
 
  private:
-  static constexpr uint32_t kEnd = UINT32_MAX;  // no neighbour
-  struct Symbol {
-    uint32_t begin;
-    uint32_t bytes;  // 0: joined into its left neighbour
-    uint32_t prev, next;
-    int32_t id;  // of the piece, kNotLooked before the first look-up
-  };
-  static constexpr int32_t kNotLooked = -2;
-  // A symbol and its right neighbour. They still are what they were when the pair was found exactly if their bytes
-  // still add up: a symbol only ever grows, and only by swallowing its right neighbour.
-  struct Pair {
-    uint64_t order;  // score, then leftmost (~left): the greatest goes first
-    uint32_t bytes;  // of both
-    int32_t id;      // of the piece they make
-  };
-  static bool after(const Pair& a, const Pair& b) { return a.order < b.order; }
+  static constexpr int32_t kNotLooked = -2;  // a symbol's id before the first look-up
 
   Status escape(Str raw, bool space_prefix);
   Status merge(Vec<int32_t>& out);
-  bool find_pair(uint32_t left, uint32_t right, Pair* pair) const;
-  bool offer(uint32_t left, uint32_t right);
-  bool put(const Symbol& s, Vec<int32_t>& out);
+  bool put(const Merger::Symbol& s, Vec<int32_t>& out);
 
   const frozen::View& vocab_;
-  Vec<char> text_;       // escaped
-  Vec<Symbol> symbols_;  // of one stretch
-  Vec<Pair> heap_;
+  Vec<char> text_;  // escaped
+  Merger merger_;   // of one stretch; ids are pieces
 };
 
 }  // namespace gcrt

@@ -16,13 +16,15 @@ def main():
         with open(f"{model}.inp", encoding="utf-8", newline="") as f:
             texts = f.read().split("\n__ggml_vocab_test__\n")
         want = [[int(i) for i in line.split()] for line in open(f"{model}.out", encoding="utf-8")]
+        if len(texts) == len(want) + 1 and not texts[-1]:
+            texts.pop()  # a separator at the file's end
         lines = "".join(json.dumps(t) + "\n" for t in texts)
         done = subprocess.run([compiler, "tokenize", str(model), "--json-lines", "--no-bos"], input=lines.encode(),
                               stdout=subprocess.PIPE, check=True)
         got = [json.loads(line) for line in done.stdout.splitlines()]
-        right = sum(a == b for a, b in zip(got, want))
+        right = sum(a == b for a, b in zip(got, want)) if len(texts) == len(want) else 0
         wrong += len(texts) - right
-        print(f"{model.name}: {right} of {len(texts)}")
+        print(f"{model.name}: {right} of {len(texts)}; {len(want)} expected")
     sys.exit(wrong > 0)
 
 
