@@ -77,6 +77,8 @@ class Session {
 
   // From any thread or signal handler: the step that runs, or the next one, ends early with kErrAborted.
   void abort() { __atomic_store_n(&abort_, 1, __ATOMIC_RELAXED); }
+  // What was raised after the last step's end is not meant for the next one.
+  void forget_abort() { __atomic_store_n(&abort_, 0, __ATOMIC_RELAXED); }
   KvCache& kv() { return kv_; }
   WorkerPool& pool() { return pool_; }
   const Model& model() const { return model_; }

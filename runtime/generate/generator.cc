@@ -29,10 +29,15 @@ Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenize
   tokenizer_ = tokenizer != nullptr && tokenizer->available() ? tokenizer : nullptr;
   max_tokens_ = options.max_tokens;
   show_special_ = options.show_special;
+  shifts_ = options.context_shift;
+  keep_ = options.keep;
+  constraint_ = options.constraint;
   auto out_of_memory = [&] {
     format_to(message, "not enough memory for the sampler");
     return kErrMemory;
   };
+  if (!state_.reserve(session->options().n_ctx)) return out_of_memory();
+  if (shifts_ && !whole_.reserve(session->options().n_ctx)) return out_of_memory();
   if (!bytes_.reserve(kTextBytes) || !safe_.reserve(kTextBytes) || !text_.reserve(kTextBytes))
     return out_of_memory();
   Vec<LogitBias> bias(allocator_);
@@ -90,13 +95,27 @@ gc_sink* Generator::next_sink() {
   rules_.repeat_penalty = choice.penalties.repeat;
   rules_.frequency_penalty = choice.penalties.frequency;
   rules_.presence_penalty = choice.penalties.presence;
-  sink_.rules = rules_.n_bias != 0 || rules_.n_recent != 0 ? &rules_ : nullptr;
+  rules_.mask = mask_;
+  const bool any = rules_.n_bias != 0 || rules_.n_recent != 0 || mask_ != nullptr;
+  sink_.rules = any ? &rules_ : nullptr;
   return &sink_;
 }
 
+// The mask of the next token, before the step that gives its logits.
+Status Generator::constrain() {
+  return constraint_.self != nullptr ? constraint_.mask(constraint_.self, &mask_) : kOk;
+}
+
 Status Generator::sample(int32_t* token) {
-  if (logits_ != nullptr)
-    return sampler_.sample(Span<const float>(logits_, session_->model().program->n_vocab), token);
+  if (logits_ != nullptr) {
+    const uint32_t n_vocab = session_->model().program->n_vocab;
+    for (uint32_t w = 0; mask_ != nullptr && w < (n_vocab + 63) / 64; ++w) {
+      if (mask_[w] == ~uint64_t{0}) continue;
+      for (uint32_t i = 64 * w; i < min_of(n_vocab, 64 * w + 64); ++i)
+        if ((mask_[w] >> (i % 64) & 1) == 0) logits_[i] = -__builtin_inff();
+    }
+    return sampler_.sample(Span<const float>(logits_, n_vocab), token);
+  }
   size_t n = 0;
   while (n < ids_.size() && ids_[n] >= 0) ++n;
   return sampler_.sample_list(ids_.span().sub(0, n), values_.span().sub(0, n), true, token);
@@ -135,10 +154,13 @@ Status Generator::check_prompt(Span<const int32_t> prompt, Span<char> message) c
 Status Generator::generate(Span<const int32_t> prompt, OnToken on_token, void* user, End* end,
                            Span<char> message) {
   times_ = GenerateTimes();
+  times_.kept_tokens = state_.size();
   stop_.reset();
   utf8_ = Utf8Stream();
+  mask_ = nullptr;
   if (const Status s = check_prompt(prompt, message); s != kOk) return s;
-  Status s = run(prompt, on_token, user, end, message);
+  Status s = constraint_.self != nullptr ? constraint_.begin(constraint_.self) : kOk;
+  if (s == kOk) s = run(prompt, on_token, user, end, message);
   if (s == kErrAborted) {
     *end = End::kAborted;
     s = kOk;
@@ -152,14 +174,15 @@ Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, 
   for (int32_t id : prompt)
     if (const Status s = sampler_.accept(id); s != kOk) return s;
   const int64_t begin = now_ns();
-  Status s = session_->prompt_into(seq_, prompt, max_tokens_ == 0 ? nullptr : next_sink());
-  const int64_t read = now_ns();
-  times_.prompt_ns = read - begin;
+  Status s = constrain();
+  if (s == kOk) s = read(prompt, max_tokens_ == 0 ? nullptr : next_sink());
+  const int64_t end_of_prompt = now_ns();
+  times_.prompt_ns = end_of_prompt - begin;
   times_.prompt_tokens = prompt.size();
   if (s == kErrNan) format_to(message, "the model's output is not a number");
   if (s != kOk) return s;
   s = loop(on_token, user, end, message);
-  times_.generate_ns = now_ns() - read;
+  times_.generate_ns = now_ns() - end_of_prompt;
   return s;
 }
 
@@ -169,6 +192,7 @@ Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> messag
     Status s = sample(&token);
     if (s == kErrNan) format_to(message, "the model's output is not a number");
     if (s == kOk) s = sampler_.accept(token);
+    if (s == kOk && constraint_.self != nullptr) s = constraint_.accept(constraint_.self, token);
     if (s != kOk) return s;
     ++times_.tokens;
     if (ends(token)) {
@@ -182,11 +206,11 @@ Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> messag
       return kOk;
     }
     if (times_.tokens == static_cast<uint64_t>(max_tokens_)) break;
-    if (session_->kv().length(seq_) == session_->options().n_ctx) {
+    if (session_->kv().length(seq_) == session_->options().n_ctx && !shifts_) {
       *end = End::kContext;
       return kOk;
     }
-    if (s = session_->decode_into(seq_, token, next_sink()); s != kOk) {
+    if (s = go_on(token); s != kOk) {
       if (s == kErrNan) format_to(message, "the model's output is not a number");
       return s;
     }
@@ -194,6 +218,51 @@ Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> messag
   }
   *end = End::kLength;
   return kOk;
+}
+
+// Runs a chosen token: the next one's logits are in the sink then.
+Status Generator::go_on(int32_t token) {
+  Status s = session_->kv().length(seq_) == session_->options().n_ctx ? shift() : kOk;
+  if (s == kOk) s = constrain();
+  if (s == kOk) s = session_->decode_into(seq_, token, next_sink());
+  return s != kOk || state_.push(token) ? s : kErrMemory;
+}
+
+// A prompt's steps. `state_` has what the state has, however far they come.
+Status Generator::read(Span<const int32_t> prompt, gc_sink* sink) {
+  const Status s = session_->prompt_into(seq_, prompt, sink);
+  const size_t done = session_->kv().length(seq_) - state_.size();
+  return state_.append(prompt.sub(0, done)) ? s : kErrMemory;
+}
+
+Status Generator::shift() {
+  const size_t n = state_.size(), keep = min_of(static_cast<size_t>(max_of(keep_, int64_t{0})), n - 1),
+               drop = (n - keep + 1) / 2;
+  if (!whole_.copy(state_.span().sub(0, keep)) || !whole_.append(state_.span().sub(keep + drop)))
+    return kErrMemory;
+  const size_t reached = session_->kv().truncate(seq_, static_cast<uint32_t>(keep));
+  state_.truncate(reached);
+  ++times_.shifts;
+  return reached == whole_.size() ? kOk : read(whole_.span().sub(reached), nullptr);
+}
+
+Status Generator::generate_whole(Span<const int32_t> whole, OnToken on_token, void* user, End* end,
+                                 Span<char> message) {
+  const uint32_t n_ctx = session_->options().n_ctx;
+  if (whole.size() > n_ctx) {  // before anything is forgotten
+    format_to(message, "the prompt has ", whole.size(), " tokens, and the context ", n_ctx);
+    return kErrFull;
+  }
+  size_t common = 0;
+  while (common < min_of(whole.size(), state_.size()) && whole[common] == state_[common]) ++common;
+  // One token at least is run: its logits are wanted.
+  if (common != 0 && common == whole.size()) --common;
+  common = session_->kv().truncate(seq_, static_cast<uint32_t>(common));
+  state_.truncate(common);
+  sampler_.forget_tokens();
+  for (int32_t id : state_)
+    if (const Status s = sampler_.accept(id); s != kOk) return s;
+  return generate(whole.sub(common), on_token, user, end, message);
 }
 
 Status Generator::text_of(int32_t token) {

@@ -6,7 +6,11 @@
 // string may begin or end inside a token and tokens may end inside a character.
 //
 // The last token of a generation has been chosen but not run: it is not in the session's state. Who continues the
-// sequence puts it in front of the next prompt.
+// sequence puts it in front of the next prompt, or says what the whole sequence shall be (generate_whole).
+//
+// At the context's end a generation ends, or the context is shifted: the first `keep` tokens stay, of the rest the
+// older half is dropped, and what remains is run again as a prompt. Keys rotated in place would cost less (the
+// peers' way) and answer from states that no prompt would give; half a context of prompt is a second or two.
 //
 // init() takes the memory of all this; a token allocates nothing that stays.
 #include <stdint.h>
@@ -23,11 +27,26 @@
 
 namespace gcrt {
 
+// What may come next is somebody's decision, a grammar's for instance. The mask applies to the model's logits, before
+// the chain; it is asked for once a token. One sequence's.
+struct TokenConstraint {
+  void* self = nullptr;  // null: there is no constraint
+  // A new text begins: generate() was called.
+  Status (*begin)(void* self) = nullptr;
+  // Bit t of words [n_vocab / 64 rounded up]: token t may come. *mask null: any. Valid until the next call.
+  Status (*mask)(void* self, const uint64_t** mask) = nullptr;
+  // A token that the mask allowed was chosen, one that ends the text included.
+  Status (*accept)(void* self, int32_t token) = nullptr;
+};
+
 struct GenerateOptions {
   int64_t max_tokens = -1;    // negative: no limit but the context
   bool ignore_eog = false;    // tokens that end a generation are never chosen
   bool show_special = false;  // control tokens appear in the text
   uint64_t seed = 0;
+  bool context_shift = false;
+  int64_t keep = 0;  // of the sequence's first tokens, when the context is shifted
+  TokenConstraint constraint;
   // Copied by init().
   Span<const SamplerStage> chain;
   Span<const LogitBias> bias;
@@ -46,9 +65,11 @@ enum class End : uint8_t {
 
 struct GenerateTimes {
   uint64_t prompt_tokens = 0, tokens = 0;
-  uint64_t steps = 0;       // tokens run through the model after the prompt: tokens but the last
-  int64_t prompt_ns = 0;    // the prompt's steps
-  int64_t generate_ns = 0;  // from the prompt's end to the last token
+  uint64_t kept_tokens = 0;  // of the sequence, that were in the state before and stayed there
+  uint64_t shifts = 0;       // of the context
+  uint64_t steps = 0;        // tokens run through the model after the prompt: tokens but the last
+  int64_t prompt_ns = 0;     // the prompt's steps
+  int64_t generate_ns = 0;   // from the prompt's end to the last token
 };
 
 class Generator {
@@ -58,7 +79,17 @@ class Generator {
   using OnToken = bool (*)(void* user, int32_t token, Str text);
 
   explicit Generator(Allocator a = libc_allocator())
-      : allocator_(a), sampler_(a), stop_(a), ids_(a), values_(a), bias_(a), bytes_(a), safe_(a), text_(a) {}
+      : allocator_(a),
+        sampler_(a),
+        stop_(a),
+        state_(a),
+        whole_(a),
+        ids_(a),
+        values_(a),
+        bias_(a),
+        bytes_(a),
+        safe_(a),
+        text_(a) {}
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
   ~Generator();
@@ -71,6 +102,15 @@ class Generator {
   // Appends the prompt to the sequence and generates until an end, which *end tells. kErrFull when the prompt does
   // not fit, kErrArgument when it is empty or has an id past the vocabulary, kErrNan when the model gives no numbers.
   Status generate(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message);
+
+  // The same, told by all the tokens that the sequence shall have. What it has in common with the state stays there,
+  // generated tokens as generated (the plain continuation of one's own session); the rest is forgotten and run
+  // as a prompt.
+  Status generate_whole(Span<const int32_t> whole, OnToken on_token, void* user, End* end,
+                        Span<char> message);
+  // The tokens in the state. They are the generator's as long as nobody else extends the sequence.
+  Span<const int32_t> in_state() const { return state_; }
+  void set_keep(int64_t keep) { keep_ = keep; }
 
   const GenerateTimes& times() const { return times_; }  // of the last generate()
   uint64_t seed() const { return sampler_.seed(); }
@@ -86,6 +126,10 @@ class Generator {
   Status init_head(Span<const LogitBias> bias);
   gc_sink* next_sink();
   Status sample(int32_t* token);
+  Status constrain();
+  Status read(Span<const int32_t> prompt, gc_sink* sink);
+  Status go_on(int32_t token);
+  Status shift();
   Status text_of(int32_t token);
   Status rest_of_text(OnToken on_token, void* user);
   bool ends(int32_t token) const { return tokenizer_ != nullptr && tokenizer_->is_eog(token); }
@@ -96,6 +140,10 @@ class Generator {
   const Tokenizer* tokenizer_ = nullptr;
   int64_t max_tokens_ = -1;
   bool show_special_ = false;
+  bool shifts_ = false;
+  int64_t keep_ = 0;
+  TokenConstraint constraint_;
+  const uint64_t* mask_ = nullptr;  // of the next token
   Sampler sampler_;
   StopMatcher stop_;
   Utf8Stream utf8_;
@@ -103,7 +151,9 @@ class Generator {
   uint64_t logits_bytes_ = 0;
   gc_sink sink_ = {};
   gc_logit_rules rules_ = {};
-  Vec<int32_t> ids_;  // of the head's list
+  Vec<int32_t> state_;  // what is in the session's state
+  Vec<int32_t> whole_;  // of a shift
+  Vec<int32_t> ids_;    // of the head's list
   Vec<float> values_;
   Vec<gc_bias> bias_;
   Vec<char> bytes_, safe_, text_;  // of one token: as it is, without stop strings, in whole characters

@@ -38,7 +38,7 @@ class GeneratorTest : public ::testing::Test {
     options.chain = chain;
     ASSERT_EQ(generator_.init(&session_, 0, &tokenizer_, options, text), kOk) << text;
   }
-  Outcome run(const std::vector<int32_t>& prompt) {
+  Outcome run(const std::vector<int32_t>& prompt, bool whole = false) {
     Outcome r;
     char text[256] = "";
     auto on_token = [](void* user, int32_t token, Str piece) {
@@ -51,7 +51,9 @@ class GeneratorTest : public ::testing::Test {
       return self->first->end_at_ != run.tokens.size();
     };
     std::pair<GeneratorTest*, Outcome*> both(this, &r);
-    r.status = generator_.generate({prompt.data(), prompt.size()}, on_token, &both, &r.end, text);
+    const Span<const int32_t> ids(prompt.data(), prompt.size());
+    r.status = whole ? generator_.generate_whole(ids, on_token, &both, &r.end, text)
+                     : generator_.generate(ids, on_token, &both, &r.end, text);
     r.message = text;
     r.times = generator_.times();
     return r;
@@ -176,6 +178,100 @@ TEST_F(GeneratorTest, CanBeAborted) {
   EXPECT_EQ(r.end, End::kCaller);
   EXPECT_EQ(r.text, "00");
   EXPECT_EQ(session_.kv().length(0), 7u);  // 1 + 4 of the first run, 1 + 1 of the second
+}
+
+TEST_F(GeneratorTest, AWholeSequenceKeepsWhatIsCommon) {
+  start({.max_tokens = 3});
+  EXPECT_EQ(run({byte('a'), byte('b')}, true).text, "cde");
+  // The state has "abcd": all of it is common.
+  Outcome r = run({byte('a'), byte('b'), byte('c'), byte('d'), byte('q')}, true);
+  EXPECT_EQ(r.text, "rst");
+  EXPECT_EQ(r.times.kept_tokens, 4u);
+  EXPECT_EQ(r.times.prompt_tokens, 1u);
+  EXPECT_EQ(session_.kv().length(0), 7u);
+  EXPECT_EQ(generator_.in_state().size(), 7u);
+  // Only the first two are common.
+  r = run({byte('a'), byte('b'), byte('x')}, true);
+  EXPECT_EQ(r.text, "yz");
+  EXPECT_EQ(r.times.kept_tokens, 2u);
+  EXPECT_EQ(session_.kv().length(0), 5u);
+  // All of it is in the state: its last token runs again.
+  r = run({byte('a'), byte('b')}, true);
+  EXPECT_EQ(r.text, "cde");
+  EXPECT_EQ(r.times.kept_tokens, 1u);
+  EXPECT_EQ(run({}, true).status, kErrArgument);
+}
+
+TEST_F(GeneratorTest, AWholeSequenceTooLongForgetsNothing) {
+  start({.max_tokens = 1}, {.temperature = 0}, 5);
+  run({byte('a'), byte('b')}, true);
+  const Outcome r = run(std::vector<int32_t>(6, byte('a')), true);
+  EXPECT_EQ(r.status, kErrFull);
+  EXPECT_EQ(r.message, "the prompt has 6 tokens, and the context 5");
+  EXPECT_EQ(generator_.in_state().size(), 2u);
+}
+
+TEST_F(GeneratorTest, PenaltiesForgetWhatLeftTheSequence) {
+  start({.max_tokens = 1}, {.temperature = 0, .presence_penalty = 2});
+  EXPECT_EQ(run({byte('0')}, true).text, "2");  // '0' was there: the second best is chosen
+  EXPECT_EQ(run({byte('a')}, true).text, "b");
+  EXPECT_EQ(run({byte('b'), byte('a')}, true).text, "c");
+}
+
+TEST_F(GeneratorTest, ShiftsTheContext) {
+  start({.max_tokens = 20, .context_shift = true, .keep = 2}, {.temperature = 0}, 8);
+  const Outcome r = run({fake::kBos, byte('x'), byte('a')});
+  ASSERT_EQ(r.status, kOk) << r.message;
+  EXPECT_EQ(r.end, End::kLength);
+  EXPECT_EQ(r.text, "bcdefghijklmnopqrstu");
+  EXPECT_GT(r.times.shifts, 1u);
+  const Span<const int32_t> state = generator_.in_state();
+  EXPECT_LE(state.size(), 8u);
+  EXPECT_EQ(state.size(), session_.kv().length(0));
+  EXPECT_EQ(state[0], fake::kBos);
+  EXPECT_EQ(state[1], byte('x'));
+  for (size_t i = 2; i < state.size(); ++i)
+    EXPECT_EQ(state[i], byte('t') - static_cast<int32_t>(state.size() - 1 - i));
+}
+
+TEST_F(GeneratorTest, AShiftKeepsOneTokenLessThanAll) {
+  start({.max_tokens = 9, .context_shift = true, .keep = 100}, {.temperature = 0}, 4);
+  EXPECT_EQ(run({byte('a')}).text, "bcdefghij");
+}
+
+// Lets every other token come.
+struct EvenTokens {
+  uint64_t bits[(fake::kVocab + 63) / 64];
+  int begun = 0;
+  std::vector<int32_t> accepted;
+  EvenTokens() {
+    for (uint64_t& w : bits) w = 0x5555555555555555u;
+  }
+  TokenConstraint constraint() {
+    return {this,
+            [](void* self) -> Status {
+              ++static_cast<EvenTokens*>(self)->begun;
+              return kOk;
+            },
+            [](void* self, const uint64_t** mask) -> Status {
+              *mask = static_cast<EvenTokens*>(self)->bits;
+              return kOk;
+            },
+            [](void* self, int32_t token) -> Status {
+              static_cast<EvenTokens*>(self)->accepted.push_back(token);
+              return kOk;
+            }};
+  }
+};
+
+TEST_F(GeneratorTest, AConstraintDecidesWhatMayCome) {
+  EvenTokens even;
+  start({.max_tokens = 3, .constraint = even.constraint()});
+  static_assert(byte('a') % 2 == 0);
+  EXPECT_EQ(run({byte('a')}).text, "ceg");  // of the best and the one after it, the even one
+  EXPECT_EQ(even.accepted, (std::vector<int32_t>{byte('c'), byte('e'), byte('g')}));
+  run({byte('a')}, true);
+  EXPECT_EQ(even.begun, 2);
 }
 
 TEST_F(GeneratorTest, PenaltiesSeeThePrompt) {

@@ -291,13 +291,17 @@ Status Sampler::init(int32_t n_vocab, Span<const SamplerStage> chain, Span<const
 void Sampler::reset(uint64_t seed) {
   seed_ = seed;
   draws_ = 0;
+  forget_tokens();
+  mirostat_mu_ = 2 * mirostat_tau_;
+  adaptive_weight_ = 1 / (1 - adaptive_.decay);
+  adaptive_sum_ = adaptive_.target * adaptive_weight_;
+}
+
+void Sampler::forget_tokens() {
   counts_.clear();
   history_.clear();
   oldest_ = 0;
   dry_.reset();
-  mirostat_mu_ = 2 * mirostat_tau_;
-  adaptive_weight_ = 1 / (1 - adaptive_.decay);
-  adaptive_sum_ = adaptive_.target * adaptive_weight_;
   pending_ = -1;
 }
 

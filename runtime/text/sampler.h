@@ -183,6 +183,8 @@ class Sampler {
   Status accept(int32_t token);
   // Forgets the sequence; draws start again from `seed`.
   void reset(uint64_t seed);
+  // Forgets the sequence alone: whoever changed it accepts its tokens anew.
+  void forget_tokens();
 
   uint64_t seed() const { return seed_; }
   // Draws so far. With the seed and the accepted tokens this is the whole state.
