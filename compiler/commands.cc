@@ -59,12 +59,18 @@ Commands::Commands(CLI::App& app) {
                               "one by name instead of the model's: chatml, ... or one of the file's");
   apply_template_->add_option("--now", apply_template_options_.now,
                               "what strftime_now tells: seconds since 1970, UTC (default: the clock)");
+  check_grammar_ = app.add_subcommand("check-grammar", "is a text what a grammar allows? (exit code 2: no)");
+  auto* gbnf = check_grammar_->add_option("--grammar", grammar_, "a file with a grammar (GBNF)");
+  auto* schema = check_grammar_->add_option("--json-schema", json_schema_, "a file with a JSON schema");
+  gbnf->excludes(schema);
+  check_grammar_->add_option("TEXT_FILE", context_, "the text; - is stdin")->required();
 }
 
 std::optional<int> Commands::run(std::istream& in, std::ostream& out) {
   if (inspect_->parsed()) return run_inspect(out);
   if (tokenize_->parsed()) return run_tokenize(in, out);
   if (apply_template_->parsed()) return run_apply_template(in, out);
+  if (check_grammar_->parsed()) return run_check_grammar(in, out);
   return std::nullopt;
 }
 
@@ -136,6 +142,17 @@ int Commands::run_apply_template(std::istream& in, std::ostream& out) {
       context_ == "-" ? std::string(std::istreambuf_iterator<char>(in), {}) : read_text_file(context_);
   return with_context(escape_controls(model_),
                       [&] { return text::apply_template(source, context, options, out, std::cerr); });
+}
+
+int Commands::run_check_grammar(std::istream& in, std::ostream& out) {
+  if (grammar_.empty() && json_schema_.empty())
+    throw_user("no grammar given: --grammar FILE or --json-schema FILE");
+  const text::GrammarKind kind = grammar_.empty() ? text::GrammarKind::kJsonSchema : text::GrammarKind::kGbnf;
+  const std::string& path = grammar_.empty() ? json_schema_ : grammar_;
+  const std::string source = read_text_file(path);
+  const std::string text =
+      context_ == "-" ? std::string(std::istreambuf_iterator<char>(in), {}) : read_text_file(context_);
+  return with_context(escape_controls(path), [&] { return text::check_grammar(kind, source, text, out); });
 }
 
 }  // namespace gc

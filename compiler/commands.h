@@ -1,4 +1,4 @@
-// Commands beside compiling: inspect, tokenize, apply-template, the lists. Each is a thin shell over the code it shows.
+// Commands beside compiling: inspect, tokenize, apply-template, check-grammar, the lists. Each is a thin shell over the code it shows.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "compiler/text/chosen_template.h"
+#include "compiler/text/grammar_tool.h"
 #include "compiler/text/template_tool.h"
 #include "compiler/text/tokenize_tool.h"
 
@@ -26,16 +27,19 @@ class Commands {
   int run_inspect(std::ostream& out);
   int run_tokenize(std::istream& in, std::ostream& out);
   int run_apply_template(std::istream& in, std::ostream& out);
+  int run_check_grammar(std::istream& in, std::ostream& out);
 
   CLI::App* inspect_;
   CLI::App* tokenize_;
   CLI::App* apply_template_;
+  CLI::App* check_grammar_;
   std::string model_;
   bool json_ = false;
   text::TokenizeOptions tokenize_options_;
   std::string context_;
   text::TemplateOptions template_options_;
   text::ApplyTemplateOptions apply_template_options_;
+  std::string grammar_, json_schema_;
 };
 
 }  // namespace gc
