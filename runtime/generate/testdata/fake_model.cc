@@ -106,10 +106,16 @@ class Blob {
   }
 
  private:
-  static constexpr size_t kSections = 8;
+  static constexpr size_t kSections = 9;
   std::vector<uint8_t> bytes_;
   std::vector<fz::Section> sections_;
 };
+
+// "<s>" and "</s>".
+std::vector<fz::TrieNode> special_trie() {
+  return {{1, 1, 0, 0, -1, -1},   {2, 2, '<', 0, -1, -1}, {4, 1, '/', 0, -1, -1},  {5, 1, 's', 0, -1, -1},
+          {6, 1, 's', 0, -1, -1}, {7, 0, '>', 0, kBos, -1}, {7, 0, '>', 0, kEos, -1}};
+}
 
 std::vector<uint8_t> make_blob() {
   const std::vector<Piece> all = pieces();
@@ -126,6 +132,7 @@ std::vector<uint8_t> make_blob() {
   for (int32_t* id : ids) *id = -1;
   meta.bos = kBos, meta.eos = kEos, meta.unk = 0;
   meta.n_distinct = kVocab;
+  meta.max_special_bytes = 4;
   for (size_t i = 0; i < all.size(); ++i) {
     const std::string& piece = all[i].text;
     text.insert(text.end(), piece.begin(), piece.end());
@@ -147,6 +154,7 @@ std::vector<uint8_t> make_blob() {
   blob.add(fz::kHash, slots);
   blob.add(fz::kBytes, bytes);
   blob.add(fz::kEog, std::vector<int32_t>{kEos});
+  blob.add(fz::kSpecial, special_trie());
   return blob.finish();
 }
 
