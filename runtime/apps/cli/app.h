@@ -65,6 +65,7 @@ bool start_session(App& app, const Model& model, const SessionOptions& options, 
 // ---- Commands: each returns the exit code ----
 
 int run_complete(App& app, const Options& options);
+int run_chat(App& app, const Options& options);
 int run_tokenize(App& app, const Options& options);
 int run_logits(App& app, const Options& options);
 int run_dump(App& app, const Options& options);

@@ -26,12 +26,13 @@ enum class Kind : uint8_t {
   kSeed,    // uint64_t; -1 is "random"
   kKvType,  // uint32_t GC_KV_*
   kBench,   // uint32_t BenchFormat
+  kColor,   // uint32_t Color
 };
 
 constexpr uint32_t bit(Command c) { return 1u << static_cast<uint32_t>(c); }
-constexpr uint32_t kRun = bit(Command::kComplete), kTok = bit(Command::kTokenize),
-                   kLog = bit(Command::kLogits), kDum = bit(Command::kDump), kBen = bit(Command::kBench),
-                   kInf = bit(Command::kInfo), kPpl = bit(Command::kPerplexity),
+constexpr uint32_t kRun = bit(Command::kComplete), kCha = bit(Command::kChat), kGen = kRun | kCha,
+                   kTok = bit(Command::kTokenize), kLog = bit(Command::kLogits), kDum = bit(Command::kDump),
+                   kBen = bit(Command::kBench), kInf = bit(Command::kInfo), kPpl = bit(Command::kPerplexity),
                    kAll = (1u << kCommandCount) - 1;
 constexpr int64_t kMost = INT32_MAX;
 
@@ -49,8 +50,12 @@ struct Row {
 #define AT(field) offsetof(Options, field)
 constexpr Row kRows[] = {
   // ---- input
-  {kRun, "-p --prompt", "TEXT", "text to continue", Kind::kText, AT(prompt)},
+  {kRun, "-p --prompt", "TEXT", "text to continue; without one it comes from standard input", Kind::kText, AT(prompt)},
   {kRun, "-f --file", "FILE", "text to continue, from a file (-: standard input); a last newline is left out", Kind::kText, AT(file)},
+  {kCha, "-p --prompt", "TEXT", "the first message", Kind::kText, AT(prompt)},
+  {kCha, "-f --file", "FILE", "the first message, from a file; a last newline is left out", Kind::kText, AT(file)},
+  {kCha, "-sys --system-prompt", "TEXT", "the system's message", Kind::kText, AT(system)},
+  {kCha, "-sysf --system-prompt-file", "FILE", "the system's message, from a file", Kind::kText, AT(system_file)},
   {kRun, "-bf --binary-file", "FILE", "the same, byte for byte and without escapes", Kind::kText, AT(binary_file)},
   {kRun | kLog | kDum, "--tokens", "IDS", "token ids, commas between", Kind::kText, AT(tokens)},
   {kLog | kDum, "--tokens-file", "FILE", "token ids from a file (-: standard input), commas or blanks between", Kind::kText, AT(tokens_file)},
@@ -59,45 +64,51 @@ constexpr Row kRows[] = {
   {kTok, "--stdin", nullptr, "the text, from standard input", Kind::kOn, AT(from_stdin)},
   {kTok, "--special", nullptr, "control tokens written in the text become tokens", Kind::kOn, AT(special)},
   {kTok, "--no-bos", nullptr, "no token for the beginning", Kind::kOff, AT(add_bos)},
-  {kRun, "-e --escape", nullptr, "\\n \\t \\r \\\\ \\\" \\' \\xHH in the prompt are escapes (default)", Kind::kOn, AT(escape)},
-  {kRun, "--no-escape", nullptr, "they are not", Kind::kOff, AT(escape)},
+  {kGen, "-e --escape", nullptr, "\\n \\t \\r \\\\ \\\" \\' \\xHH in the prompt are escapes (default)", Kind::kOn, AT(escape)},
+  {kGen, "--no-escape", nullptr, "they are not", Kind::kOff, AT(escape)},
   // ---- generation
-  {kRun, "-n --predict --n-predict", "N", "tokens to generate at most; -1: until the text or the context ends (default)", Kind::kInt, AT(n_predict), -2, kMost},
-  {kRun, "--ignore-eos", nullptr, "never end the text", Kind::kOn, AT(ignore_eos)},
-  {kRun, "--stop", "TEXT", "end before this text; may be repeated", Kind::kTexts, AT(stops)},
+  {kGen, "-n --predict --n-predict", "N", "tokens to generate at most; -1: until the text or the context ends (default)", Kind::kInt, AT(n_predict), -2, kMost},
+  {kGen, "--ignore-eos", nullptr, "never end the text", Kind::kOn, AT(ignore_eos)},
+  {kGen, "--stop -r --reverse-prompt", "TEXT", "end before this text; may be repeated", Kind::kTexts, AT(stops)},
   {kRun, "--no-display-prompt", nullptr, "print only what is generated", Kind::kOff, AT(display_prompt)},
-  {kRun, "-sp --special", nullptr, "print control tokens", Kind::kOn, AT(special)},
+  {kGen, "-sp --special", nullptr, "print control tokens", Kind::kOn, AT(special)},
   {kRun | kTok, "--ids", nullptr, "print token ids, on one line, commas between", Kind::kOn, AT(ids)},
-  {kRun, "-no-cnv --no-conversation", nullptr, "complete, don't chat: what this does anyway", Kind::kOff, AT(conversation)},
+  {kRun, "-no-cnv --no-conversation", nullptr, "complete, don't chat", Kind::kOn, AT(no_chat)},
+  {kCha, "-cnv --conversation", nullptr, "chat: what 'chat' does anyway", Kind::kOn, AT(chat)},
+  {kCha, "-st --single-turn", nullptr, "one answer and no more; without -p or -f all of standard input is the message", Kind::kOn, AT(single_turn)},
+  {kCha, "--chat-template-kwargs", "JSON", "more variables of the chat template, an object", Kind::kText, AT(template_variables)},
+  {kGen, "--context-shift", nullptr, "go on when the context is full: the oldest half, in a chat the oldest turns, are forgotten", Kind::kOn, AT(context_shift)},
+  {kGen, "--no-context-shift", nullptr, "end there (default)", Kind::kOff, AT(context_shift)},
+  {kRun, "--keep", "N", "tokens of the prompt that are not forgotten then; -1: all (default 0)", Kind::kInt, AT(keep), -1, kMost},
   // ---- sampling
-  {kRun, "-s --seed", "N", "the same seed gives the same text; -1: random (default)", Kind::kSeed, AT(seed)},
-  {kRun, "--samplers", "NAMES", "stages in order (default 'penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature')", Kind::kText, AT(samplers)},
-  {kRun, "--sampler-seq --sampling-seq", "LETTERS", "the same by letters (default edskypmxt)", Kind::kText, AT(sampler_letters)},
-  {kRun, "-l --logit-bias", "ID+X", "added to a token's logit; ID-X takes off, ID-inf bans; may be repeated", Kind::kTexts, AT(logit_bias)},
-  {kRun, "--temp --temperature", "X", "0: always the likeliest token (default 0.8)", Kind::kReal, AT(temp)},
-  {kRun, "--top-k", "N", "choose among the N likeliest; 0: all (default 40)", Kind::kInt, AT(top_k), INT32_MIN, kMost},
-  {kRun, "--top-p", "X", "choose among the likeliest that together have this probability (default 0.95)", Kind::kReal, AT(top_p)},
-  {kRun, "--min-p", "X", "leave out what is less likely than X times the likeliest (default 0.05)", Kind::kReal, AT(min_p)},
-  {kRun, "--repeat-penalty", "X", "above 1: repeated tokens become less likely (default 1)", Kind::kReal, AT(repeat_penalty)},
-  {kRun, "--repeat-last-n", "N", "tokens that penalties look back on; -1: all (default 64)", Kind::kInt, AT(repeat_last_n), -1, kMost},
-  {kRun, "--presence-penalty", "X", "taken off once for a token that was there (default 0)", Kind::kReal, AT(presence_penalty)},
-  {kRun, "--frequency-penalty", "X", "taken off for each time that it was there (default 0)", Kind::kReal, AT(frequency_penalty)},
-  {kRun, "--typical --typical-p", "X", "choose among tokens about as surprising as expected, together this likely; 1: all (default)", Kind::kReal, AT(typ_p)},
-  {kRun, "--top-nsigma --top-n-sigma", "X", "leave out logits this many standard deviations below the greatest; -1: none (default)", Kind::kReal, AT(top_n_sigma)},
-  {kRun, "--xtc-probability", "X", "of leaving out the likeliest tokens at a step (default 0)", Kind::kReal, AT(xtc_probability)},
-  {kRun, "--xtc-threshold", "X", "what counts as likeliest then; above 0.5: never (default 0.1)", Kind::kReal, AT(xtc_threshold)},
-  {kRun, "--dynatemp-range", "X", "temperatures from T-X to T+X, by how even the choice is (default 0)", Kind::kReal, AT(dynatemp_range)},
-  {kRun, "--dynatemp-exp", "X", "exponent of that (default 1)", Kind::kReal, AT(dynatemp_exponent)},
-  {kRun, "--dry-multiplier", "X", "above 0: tokens that go on with a repetition become less likely (default 0)", Kind::kReal, AT(dry_multiplier)},
-  {kRun, "--dry-base", "X", "the longer it is, by a power of this (default 1.75)", Kind::kReal, AT(dry_base)},
-  {kRun, "--dry-allowed-length", "N", "of a repetition that costs nothing (default 2)", Kind::kInt, AT(dry_allowed_length), 0, kMost},
-  {kRun, "--dry-penalty-last-n", "N", "tokens looked back on; -1: all (default 64)", Kind::kInt, AT(dry_last_n), -1, kMost},
-  {kRun, "--dry-sequence-breaker", "TEXT", "ends a repetition, instead of line ends, ':', '\"' and '*'; 'none'; may be repeated", Kind::kTexts, AT(dry_breakers)},
-  {kRun, "--mirostat", "N", "1, 2: Mirostat instead of the stages; 0: not (default)", Kind::kInt, AT(mirostat), 0, 2},
-  {kRun, "--mirostat-lr", "X", "its learning rate (default 0.1)", Kind::kReal, AT(mirostat_eta)},
-  {kRun, "--mirostat-ent", "X", "its target, in bits (default 5)", Kind::kReal, AT(mirostat_tau)},
-  {kRun, "--adaptive-target", "X", "of the stage adaptive_p: choose tokens near this probability; -1: any (default)", Kind::kReal, AT(adaptive_target)},
-  {kRun, "--adaptive-decay", "X", "of its memory, 0 to 0.99 (default 0.9)", Kind::kReal, AT(adaptive_decay)},
+  {kGen, "-s --seed", "N", "the same seed gives the same text; -1: random (default)", Kind::kSeed, AT(seed)},
+  {kGen, "--samplers", "NAMES", "stages in order (default 'penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature')", Kind::kText, AT(samplers)},
+  {kGen, "--sampler-seq --sampling-seq", "LETTERS", "the same by letters (default edskypmxt)", Kind::kText, AT(sampler_letters)},
+  {kGen, "-l --logit-bias", "ID+X", "added to a token's logit; ID-X takes off, ID-inf bans; may be repeated", Kind::kTexts, AT(logit_bias)},
+  {kGen, "--temp --temperature", "X", "0: always the likeliest token (default 0.8)", Kind::kReal, AT(temp)},
+  {kGen, "--top-k", "N", "choose among the N likeliest; 0: all (default 40)", Kind::kInt, AT(top_k), INT32_MIN, kMost},
+  {kGen, "--top-p", "X", "choose among the likeliest that together have this probability (default 0.95)", Kind::kReal, AT(top_p)},
+  {kGen, "--min-p", "X", "leave out what is less likely than X times the likeliest (default 0.05)", Kind::kReal, AT(min_p)},
+  {kGen, "--repeat-penalty", "X", "above 1: repeated tokens become less likely (default 1)", Kind::kReal, AT(repeat_penalty)},
+  {kGen, "--repeat-last-n", "N", "tokens that penalties look back on; -1: all (default 64)", Kind::kInt, AT(repeat_last_n), -1, kMost},
+  {kGen, "--presence-penalty", "X", "taken off once for a token that was there (default 0)", Kind::kReal, AT(presence_penalty)},
+  {kGen, "--frequency-penalty", "X", "taken off for each time that it was there (default 0)", Kind::kReal, AT(frequency_penalty)},
+  {kGen, "--typical --typical-p", "X", "choose among tokens about as surprising as expected, together this likely; 1: all (default)", Kind::kReal, AT(typ_p)},
+  {kGen, "--top-nsigma --top-n-sigma", "X", "leave out logits this many standard deviations below the greatest; -1: none (default)", Kind::kReal, AT(top_n_sigma)},
+  {kGen, "--xtc-probability", "X", "of leaving out the likeliest tokens at a step (default 0)", Kind::kReal, AT(xtc_probability)},
+  {kGen, "--xtc-threshold", "X", "what counts as likeliest then; above 0.5: never (default 0.1)", Kind::kReal, AT(xtc_threshold)},
+  {kGen, "--dynatemp-range", "X", "temperatures from T-X to T+X, by how even the choice is (default 0)", Kind::kReal, AT(dynatemp_range)},
+  {kGen, "--dynatemp-exp", "X", "exponent of that (default 1)", Kind::kReal, AT(dynatemp_exponent)},
+  {kGen, "--dry-multiplier", "X", "above 0: tokens that go on with a repetition become less likely (default 0)", Kind::kReal, AT(dry_multiplier)},
+  {kGen, "--dry-base", "X", "the longer it is, by a power of this (default 1.75)", Kind::kReal, AT(dry_base)},
+  {kGen, "--dry-allowed-length", "N", "of a repetition that costs nothing (default 2)", Kind::kInt, AT(dry_allowed_length), 0, kMost},
+  {kGen, "--dry-penalty-last-n", "N", "tokens looked back on; -1: all (default 64)", Kind::kInt, AT(dry_last_n), -1, kMost},
+  {kGen, "--dry-sequence-breaker", "TEXT", "ends a repetition, instead of line ends, ':', '\"' and '*'; 'none'; may be repeated", Kind::kTexts, AT(dry_breakers)},
+  {kGen, "--mirostat", "N", "1, 2: Mirostat instead of the stages; 0: not (default)", Kind::kInt, AT(mirostat), 0, 2},
+  {kGen, "--mirostat-lr", "X", "its learning rate (default 0.1)", Kind::kReal, AT(mirostat_eta)},
+  {kGen, "--mirostat-ent", "X", "its target, in bits (default 5)", Kind::kReal, AT(mirostat_tau)},
+  {kGen, "--adaptive-target", "X", "of the stage adaptive_p: choose tokens near this probability; -1: any (default)", Kind::kReal, AT(adaptive_target)},
+  {kGen, "--adaptive-decay", "X", "of its memory, 0 to 0.99 (default 0.9)", Kind::kReal, AT(adaptive_decay)},
   // ---- logits
   {kLog, "-o --output", "FILE", "where the logits go: little-endian f32 [tokens, vocabulary]", Kind::kText, AT(output)},
   {kLog | kPpl, "--decode", nullptr, "as generated tokens, one by one (default: as a prompt)", Kind::kOn, AT(decode)},
@@ -118,18 +129,23 @@ constexpr Row kRows[] = {
   {kBen, "-o --output", "FORMAT", "md, json or csv (default md)", Kind::kBench, AT(bench_format)},
   {kBen, "--no-warmup", nullptr, "no run before those that count", Kind::kOff, AT(warmup)},
   // ---- machine
-  {kRun | kLog | kInf, "-c --ctx-size", "N", "tokens of context; 0: the model's own (default)", Kind::kInt, AT(n_ctx), 0, kMost},
-  {kRun, "-b --batch-size", "N", "most tokens of a prompt at once; -ub is at most this (default 2048)", Kind::kInt, AT(n_batch), 1, kMost},
-  {kRun | kLog | kBen | kInf | kPpl, "-ub --ubatch-size", "N", "tokens of a prompt that are computed together (default 512)", Kind::kInt, AT(n_ubatch), 1, kMost},
-  {kRun | kLog | kDum | kBen | kInf | kPpl, "-t --threads", "N", "threads (default: the CPUs that this process may use)", Kind::kInt, AT(threads), -1, 4096},
-  {kRun | kLog | kDum | kBen | kPpl, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default f16)", Kind::kKvType, AT(cache_k)},
-  {kRun | kLog | kDum | kBen | kPpl, "-ctv --cache-type-v", "TYPE", "must be the same", Kind::kKvType, AT(cache_v)},
-  {kRun | kLog | kDum | kBen | kInf | kPpl, "--isa", "NAME", "run the code for this instruction set; see info", Kind::kText, AT(isa)},
+  {kGen | kLog | kInf, "-c --ctx-size", "N", "tokens of context; 0: the model's own (default)", Kind::kInt, AT(n_ctx), 0, kMost},
+  {kGen, "-b --batch-size", "N", "most tokens of a prompt at once; -ub is at most this (default 2048)", Kind::kInt, AT(n_batch), 1, kMost},
+  {kGen | kLog | kBen | kInf | kPpl, "-ub --ubatch-size", "N", "tokens of a prompt that are computed together (default 512)", Kind::kInt, AT(n_ubatch), 1, kMost},
+  {kGen | kLog | kDum | kBen | kInf | kPpl, "-t --threads", "N", "threads (default: the CPUs that this process may use)", Kind::kInt, AT(threads), -1, 4096},
+  {kGen | kLog | kDum | kBen | kPpl, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default f16)", Kind::kKvType, AT(cache_k)},
+  {kGen | kLog | kDum | kBen | kPpl, "-ctv --cache-type-v", "TYPE", "must be the same", Kind::kKvType, AT(cache_v)},
+  {kGen | kLog | kDum | kBen | kInf | kPpl, "--isa", "NAME", "run the code for this instruction set; see info", Kind::kText, AT(isa)},
   {kRun, "--perf", nullptr, "print timings at the end, to standard error (default)", Kind::kOn, AT(perf)},
   {kRun, "--no-perf", nullptr, "don't", Kind::kOff, AT(perf)},
+  // ---- the terminal
+  {kCha, "-v --verbose --show-timings", nullptr, "tokens and their speed after each answer, to standard error", Kind::kOn, AT(verbose)},
+  {kCha, "-co --color", "WHEN", "on, off or auto: on a terminal, unless NO_COLOR is set (default)", Kind::kColor, AT(color)},
+  {kCha, "-mli --multiline-input", nullptr, "Enter begins a new line, Alt-Enter sends", Kind::kOn, AT(multiline)},
+  {kCha, "--simple-io", nullptr, "lines as the terminal gives them: no editing, no colours", Kind::kOn, AT(simple_io)},
   {kInf, "--json", nullptr, "as JSON", Kind::kOn, AT(json)},
   {kAll, "-h --help --usage", nullptr, "this text", Kind::kOn, AT(help)},
-  {kRun, "--version", nullptr, "the compiler's version, and the instruction sets", Kind::kOn, AT(version)},
+  {kGen, "--version", nullptr, "the compiler's version, and the instruction sets", Kind::kOn, AT(version)},
 };
 #undef AT
 // clang-format on
@@ -147,6 +163,7 @@ constexpr CommandName kCommandNames[] = {
 
 constexpr const char* kKvNames[GC_KV_TYPES] = {"f32", "f16", "bf16", "q8_0"};
 constexpr const char* kBenchFormats[] = {"md", "json", "csv"};
+constexpr const char* kColors[] = {"auto", "on", "off"};
 
 // The next of a row's names, without its dashes; empty at the end.
 Str next_name(const char** at) {
@@ -164,12 +181,12 @@ struct Getopt {
   // "-": arguments come in their order, whatever the environment says; ":": getopt prints nothing.
   char shorts[2 * kRowCount + 3] = "-:";
   int row_of_letter[128] = {};
-  char names[4096];
+  char names[8192];
 
-  bool build(Command command) {
+  bool build(uint32_t commands) {
     size_t used = 0, n_long = 0, n_short = 2;
     for (int i = 0; i < kRowCount; ++i) {
-      if (!(kRows[i].commands & bit(command))) continue;
+      if (!(kRows[i].commands & commands)) continue;
       const char* at = kRows[i].names;
       for (Str name = next_name(&at); !name.empty(); name = next_name(&at)) {
         if (name.size() == 1) {
@@ -178,6 +195,7 @@ struct Getopt {
           row_of_letter[static_cast<unsigned char>(name[0]) & 127] = i;
           continue;
         }
+        if (has(name, n_long)) continue;
         if (used + name.size() + 1 > sizeof names) return false;
         memcpy(names + used, name.data(), name.size());
         names[used + name.size()] = 0;
@@ -188,6 +206,11 @@ struct Getopt {
     }
     shorts[n_short] = 0;
     return true;
+  }
+  bool has(Str name, size_t n) const {
+    for (size_t i = 0; i < n; ++i)
+      if (name == longs[i].name) return true;
+    return false;
   }
   const Row& row(int value) const {
     return kRows[value >= kFirst ? value - kFirst : row_of_letter[value & 127]];
@@ -215,7 +238,7 @@ size_t edit_distance(Str a, Str b) {
 }
 
 // Says of an unknown flag what it may have meant: another command's, or this command's nearest name.
-void explain_unknown(Command command, const char* argument, Span<char> message) {
+void explain_unknown(uint32_t commands, const char* argument, Span<char> message) {
   const Str word(argument, strcspn(argument, "="));
   Str bare = word;
   while (bare.starts_with("-")) bare = bare.sub(1);
@@ -226,7 +249,7 @@ void explain_unknown(Command command, const char* argument, Span<char> message) 
   for (const Row& row : kRows) {
     const char* at = row.names;
     for (Str name = next_name(&at); !name.empty(); name = next_name(&at)) {
-      const bool ours = row.commands & bit(command);
+      const bool ours = row.commands & commands;
       if (!ours && name == bare) {
         const Command other = static_cast<Command>(__builtin_ctz(row.commands));
         format(w, ": it belongs to '", command_name(other), "'");
@@ -283,6 +306,8 @@ class Setter {
         return set_name(kKvNames, place<uint32_t>());
       case Kind::kBench:
         return set_name(kBenchFormats, place<uint32_t>());
+      case Kind::kColor:
+        return set_name(kColors, place<uint32_t>());
     }
     return false;
   }
@@ -377,9 +402,11 @@ bool find_command(Str name, Command* command) {
   return false;
 }
 
-Status parse_options(Command command, int argc, char** argv, Options* options, Span<char> message) {
+Status parse_options(Command command, int argc, char** argv, Options* options, Span<char> message,
+                     bool or_chat) {
+  const uint32_t commands = bit(command) | (or_chat ? kCha : 0);
   Getopt table;
-  if (!table.build(command)) return kErrArgument;
+  if (!table.build(commands)) return kErrArgument;
   auto add_word = [&](const char* word) {
     if (options->words.n == TextList::kMost) {
       format_to(message, "too many arguments");
@@ -401,7 +428,7 @@ Status parse_options(Command command, int argc, char** argv, Options* options, S
       if (optopt >= Getopt::kFirst)
         format_to(message, first_name(table.row(optopt)), " takes no value");
       else
-        explain_unknown(command, argv[optind - 1], message);
+        explain_unknown(commands, argv[optind - 1], message);
       return kErrInput;
     } else if (!Setter(table.row(c), optarg, options, message).set()) {
       return kErrInput;

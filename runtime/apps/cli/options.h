@@ -37,6 +37,7 @@ struct TextList {
 };
 
 enum class BenchFormat : uint32_t { kMarkdown, kJson, kCsv };
+enum class Color : uint32_t { kAuto, kOn, kOff };
 
 struct Options {
   // Input. Null: not given.
@@ -69,8 +70,19 @@ struct Options {
   // Generation.
   int64_t n_predict = -1;
   bool ignore_eos = false;
-  bool conversation = false;
   TextList stops;
+  bool context_shift = false;
+  int64_t keep = 0;
+  // Chat.
+  bool chat = false, no_chat = false;
+  const char* system = nullptr;
+  const char* system_file = nullptr;
+  const char* template_variables = nullptr;  // JSON
+  bool single_turn = false;
+  bool multiline = false;
+  bool simple_io = false;
+  bool verbose = false;
+  uint32_t color = 0;  // Color
   // Sampling. NaN or kUnset: the model's own default, or else the sampler's.
   static constexpr int64_t kUnset = INT64_MIN;
   uint64_t seed = 0;
@@ -115,8 +127,10 @@ struct Options {
   bool version = false;
 };
 
-// argv[0] is skipped. kErrInput: `message` says in one line which argument is wrong and why.
-Status parse_options(Command command, int argc, char** argv, Options* options, Span<char> message);
+// argv[0] is skipped. kErrInput: `message` says in one line which argument is wrong and why. `or_chat`: flags of chat are
+// taken too; which of the two it is follows from the options.
+Status parse_options(Command command, int argc, char** argv, Options* options, Span<char> message,
+                     bool or_chat = false);
 
 class Output;
 // The flags of a command, in the order of the table.

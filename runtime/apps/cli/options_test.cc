@@ -200,5 +200,24 @@ TEST(Options, Commands) {
   EXPECT_FALSE(find_command("ben", &command));
 }
 
+TEST(Options, CompleteAndChatTogether) {
+  std::vector<std::string> words = {"model",    "-p", "a",      "-sys", "b",   "-st",
+                                    "--prompt", "c",  "--keep", "-1",   "-co", "off"};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  Options o;
+  char text[256] = "";
+  ASSERT_EQ(parse_options(Command::kComplete, 12, argv.data(), &o, text, true), kOk) << text;
+  EXPECT_EQ(std::string(o.prompt), "c");
+  EXPECT_EQ(std::string(o.system), "b");
+  EXPECT_TRUE(o.single_turn);
+  EXPECT_EQ(o.keep, -1);
+  EXPECT_EQ(o.color, static_cast<uint32_t>(Color::kOff));
+  EXPECT_EQ(parse(Command::kChat, {"--keep", "3"}).status, kErrInput);
+  EXPECT_EQ(parse(Command::kComplete, {"--single-turn"}).message,
+            "unknown flag '--single-turn': it belongs to 'chat'");
+}
+
 }  // namespace
 }  // namespace gcrt

@@ -8,7 +8,7 @@ namespace gcrt {
 namespace {
 
 // What the design has and this build does not: said in one line instead of "unknown".
-constexpr Str kNotYet[] = {"chat", "serve", "embed"};
+constexpr Str kNotYet[] = {"serve", "embed"};
 
 Str base_name(const char* path) {
   Str name(path);
@@ -21,6 +21,8 @@ int run(App& app, Command command, const Options& options) {
   switch (command) {
     case Command::kComplete:
       return run_complete(app, options);
+    case Command::kChat:
+      return run_chat(app, options);
     case Command::kTokenize:
       return run_tokenize(app, options);
     case Command::kLogits:
@@ -41,11 +43,14 @@ int run(App& app, Command command, const Options& options) {
   return kExitError;
 }
 
+bool has_template() { return gc_the_model.chat_program != nullptr; }
+
 void print_help(App& app, Command command) {
   Output& out = app.out;
   if (command == Command::kComplete || command == Command::kHelp) {
-    out.print("usage: ", app.name, " -p TEXT [-n N] [flags]\n       ", app.name,
-              " COMMAND [flags]\n\ncommands:\n");
+    out.print("usage: ", app.name, " -p TEXT [-n N] [flags]\n       ", app.name, " COMMAND [flags]\n");
+    if (has_template()) out.print("       ", app.name, "      (chats, on a terminal)\n");
+    out.print("\ncommands:\n");
     for (const Command each : kCommands)
       out.print("  ", Left{command_name(each), 12}, command_help(each), "\n");
     out.print("\nflags of complete ('", app.name, " help COMMAND' for those of others):\n");
@@ -58,6 +63,15 @@ void print_help(App& app, Command command) {
 }
 
 bool has_prompt(const Options& o) { return o.prompt || o.file || o.binary_file || o.tokens; }
+
+// What is meant when no command is named.
+Command choose_command(const Options& o) {
+  if (o.no_chat) return Command::kComplete;
+  const bool flags_of_chat = o.system || o.system_file || o.single_turn || o.template_variables;
+  if (o.chat || flags_of_chat) return Command::kChat;
+  const bool terminal = isatty(0) != 0 && isatty(1) != 0;
+  return terminal && !has_prompt(o) && o.words.n == 0 && has_template() ? Command::kChat : Command::kComplete;
+}
 
 }  // namespace
 
@@ -90,18 +104,17 @@ int run_cli(int argc, char** argv) {
     for (Str name : kNotYet)
       if (name == argv[1]) return app.fail("'", name, "' is not in this version of the runtime");
   Options options;
-  if (argc > 0 && parse_options(command, argc - named, argv + named, &options, app.note()) != kOk)
+  if (argc > 0 && parse_options(command, argc - named, argv + named, &options, app.note(), !named) != kOk)
     return app.fail(Str(app.message));
   if (options.version) return print_version(app);
   if (options.help) {
     print_help(app, command);
     return app.done();
   }
+  if (!named) command = choose_command(options);
   if (command == Command::kComplete && options.words.n == 0 && !has_prompt(options)) {
-    if (gc_the_model.chat_program != nullptr)
-      return app.fail("nothing to do: -p TEXT continues a text (chat is not in this version); see '",
-                      app.name, " help'");
-    return app.fail("nothing to do: -p TEXT continues a text; see '", app.name, " help'");
+    if (isatty(0) != 0) return app.fail("nothing to do: -p TEXT continues a text; see '", app.name, " help'");
+    options.file = "-";
   }
   return run(app, command, options);
 }

@@ -9,6 +9,7 @@
 
 #include "runtime/abi/image.h"
 #include "runtime/core/cpu_features.h"
+#include "runtime/generate/testdata/fake_template.h"
 #include "runtime/text/frozen.h"
 
 namespace fake {
@@ -113,7 +114,7 @@ class Blob {
 
 // "<s>" and "</s>".
 std::vector<fz::TrieNode> special_trie() {
-  return {{1, 1, 0, 0, -1, -1},   {2, 2, '<', 0, -1, -1}, {4, 1, '/', 0, -1, -1},  {5, 1, 's', 0, -1, -1},
+  return {{1, 1, 0, 0, -1, -1},   {2, 2, '<', 0, -1, -1},   {4, 1, '/', 0, -1, -1},  {5, 1, 's', 0, -1, -1},
           {6, 1, 's', 0, -1, -1}, {7, 0, '>', 0, kBos, -1}, {7, 0, '>', 0, kEos, -1}};
 }
 
@@ -188,7 +189,12 @@ gc_model make_model() {
   m.name = "fake\x1b[2J \"model\"";  // names come from files of strangers
   m.architecture = "fake";
   m.license = "none";
-  m.chat_template = m.chat_template_origin = "";
+  static const Template chat_template;
+  static const std::vector<uint64_t> chat_program = chat_template.finish();
+  m.chat_template = "made by hand";
+  m.chat_template_origin = "test";
+  m.chat_program = reinterpret_cast<const uint8_t*>(chat_program.data());
+  m.chat_program_bytes = chat_template.bytes;
   m.compiler = "test 1";
   m.n_layer = 1;
   m.n_embd = 1;
@@ -258,6 +264,8 @@ const gc_program kOther = [] {
 }  // namespace
 
 const gc_program kProgram = make_program("test");
+
+void remove_template() { const_cast<gc_model&>(gc_the_model).chat_program = nullptr; }
 
 void damage_weights() { image[4096 + (1 << 19) + 5] ^= 1; }
 

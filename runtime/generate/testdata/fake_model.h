@@ -23,5 +23,7 @@ extern const gc_program kProgram;
 
 // Changes a byte of the weights, whose checksum is then wrong.
 void damage_weights();
+// From now on the model has no chat template.
+void remove_template();
 
 }  // namespace fake

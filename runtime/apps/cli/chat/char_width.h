@@ -1,6 +1,6 @@
 #pragma once
 // Columns of a terminal that a character takes: 0 for marks that join the one before, 2 for East Asian wide ones and
-// emoji, else 1. A table of our own (6 kB), because libc's wcwidth() needs a locale, which a static program in a bare
+// emoji, else 1. A table of our own (4 kB), because libc's wcwidth() needs a locale, which a static program in a bare
 // container doesn't have.
 #include <stdint.h>
 
