@@ -10,6 +10,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/quant/layouts.h"
 #include "compiler/text/freeze.h"
+#include "compiler/text/output_tool.h"
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/inspect.h"
 #include "frontends/gguf/reader.h"
@@ -64,6 +65,16 @@ Commands::Commands(CLI::App& app) {
   auto* schema = check_grammar_->add_option("--json-schema", json_schema_, "a file with a JSON schema");
   gbnf->excludes(schema);
   check_grammar_->add_option("TEXT_FILE", context_, "the text; - is stdin")->required();
+  parse_output_ =
+      app.add_subcommand("parse-output", "content, reasoning and calls of tools in what a model said");
+  parse_output_->add_option("--template", model_, "the Jinja template that it was asked with, or a model")
+      ->required();
+  parse_output_->add_option("--chat-template", template_options_.name,
+                            "a template by name instead: chatml, ... or one of the file's");
+  parse_output_
+      ->add_option("CASE.json", context_,
+                   "raw (the answer), messages, tools, enable_thinking, ...; - is stdin")
+      ->required();
 }
 
 std::optional<int> Commands::run(std::istream& in, std::ostream& out) {
@@ -71,6 +82,7 @@ std::optional<int> Commands::run(std::istream& in, std::ostream& out) {
   if (tokenize_->parsed()) return run_tokenize(in, out);
   if (apply_template_->parsed()) return run_apply_template(in, out);
   if (check_grammar_->parsed()) return run_check_grammar(in, out);
+  if (parse_output_->parsed()) return run_parse_output(in, out);
   return std::nullopt;
 }
 
@@ -121,25 +133,38 @@ int Commands::run_tokenize(std::istream& in, std::ostream& out) {
   return text::tokenize(frozen.blob, tokenize_options_, in, out);
 }
 
+namespace {
+
+// The template of a model, or of a file that is one; `chosen` may name another. Of a model also the tokens that it is
+// given.
+std::string read_template(const std::string& path, text::TemplateOptions chosen,
+                          text::ApplyTemplateOptions* options) {
+  const MappedFile mapped(path);
+  if (mapped.size() < 4 || std::memcmp(mapped.bytes().data(), "GGUF", 4) != 0) {
+    chosen.file = chosen.name.empty() ? path : "";
+    return text::choose_template({}, chosen).source;
+  }
+  const gguf::File file = gguf::File::open(path);
+  std::vector<std::string> warnings;
+  const text::Vocab vocab = gguf::read_vocab(file, &warnings);
+  std::string source = text::choose_template(vocab, chosen).source;
+  if (source.empty())
+    throw_user(escape_controls(path), ": has no chat template: name one with --chat-template");
+  auto piece = [&vocab](std::int32_t id) { return id < 0 ? std::string() : std::string(vocab.tokens[id]); };
+  options->bos_token = piece(vocab.bos), options->eos_token = piece(vocab.eos);
+  return source;
+}
+
+std::string read_input(const std::string& path, std::istream& in) {
+  return path == "-" ? std::string(std::istreambuf_iterator<char>(in), {}) : read_text_file(path);
+}
+
+}  // namespace
+
 int Commands::run_apply_template(std::istream& in, std::ostream& out) {
   text::ApplyTemplateOptions options = apply_template_options_;
-  std::string source;
-  const MappedFile mapped(model_);
-  if (mapped.size() >= 4 && std::memcmp(mapped.bytes().data(), "GGUF", 4) == 0) {
-    const gguf::File file = gguf::File::open(model_);
-    std::vector<std::string> warnings;
-    const text::Vocab vocab = gguf::read_vocab(file, &warnings);
-    source = text::choose_template(vocab, template_options_).source;
-    if (source.empty())
-      throw_user(escape_controls(model_), ": has no chat template: name one with --chat-template");
-    auto piece = [&vocab](std::int32_t id) { return id < 0 ? std::string() : std::string(vocab.tokens[id]); };
-    options.bos_token = piece(vocab.bos), options.eos_token = piece(vocab.eos);
-  } else {
-    template_options_.file = template_options_.name.empty() ? model_ : "";
-    source = text::choose_template({}, template_options_).source;
-  }
-  const std::string context =
-      context_ == "-" ? std::string(std::istreambuf_iterator<char>(in), {}) : read_text_file(context_);
+  const std::string source = read_template(model_, template_options_, &options);
+  const std::string context = read_input(context_, in);
   return with_context(escape_controls(model_),
                       [&] { return text::apply_template(source, context, options, out, std::cerr); });
 }
@@ -153,6 +178,14 @@ int Commands::run_check_grammar(std::istream& in, std::ostream& out) {
   const std::string text =
       context_ == "-" ? std::string(std::istreambuf_iterator<char>(in), {}) : read_text_file(context_);
   return with_context(escape_controls(path), [&] { return text::check_grammar(kind, source, text, out); });
+}
+
+int Commands::run_parse_output(std::istream& in, std::ostream& out) {
+  text::ApplyTemplateOptions unused;
+  const std::string source = read_template(model_, template_options_, &unused);
+  const std::string text = read_input(context_, in);
+  return with_context(escape_controls(context_),
+                      [&] { return text::parse_output(source, text, out, std::cerr); });
 }
 
 }  // namespace gc

@@ -1,4 +1,5 @@
-// Commands beside compiling: inspect, tokenize, apply-template, check-grammar, the lists. Each is a thin shell over the code it shows.
+// Commands beside compiling: inspect, tokenize, apply-template, parse-output, check-grammar, the lists. Each is a thin
+// shell over the code it shows.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,11 +29,13 @@ class Commands {
   int run_tokenize(std::istream& in, std::ostream& out);
   int run_apply_template(std::istream& in, std::ostream& out);
   int run_check_grammar(std::istream& in, std::ostream& out);
+  int run_parse_output(std::istream& in, std::ostream& out);
 
   CLI::App* inspect_;
   CLI::App* tokenize_;
   CLI::App* apply_template_;
   CLI::App* check_grammar_;
+  CLI::App* parse_output_;
   std::string model_;
   bool json_ = false;
   text::TokenizeOptions tokenize_options_;
