@@ -33,23 +33,27 @@ bool flag(const Json& c, const char* name, bool absent) {
   return found->get<bool>();
 }
 
-// How the prompt ends.
+// The prompt, for how it ends: only that tells whether the answer begins inside the reasoning. Some templates refuse
+// tools that they know no way to write; they end the prompt alike without them.
 std::string prompt_of(std::string_view template_text, const Json& c) {
   Json context = {{"messages", c.value("messages", Json::array())},
                   {"add_generation_prompt", true},
                   {"enable_thinking", flag(c, "enable_thinking", true)}};
-  if (const Json tools = c.value("tools", Json()); tools.is_array() && !tools.empty())
-    context["tools"] = tools;
   ApplyTemplateOptions options;
   options.bos_token.clear(), options.eos_token.clear();
-  std::ostringstream prompt, warnings;
-  try {
-    apply_template(template_text, context.dump(), options, prompt, warnings);
-  } catch (const UserError&) {
-    if (!c.contains("generation_prompt")) throw;
-    return c["generation_prompt"].get<std::string>();
+  for (const bool with_tools : {true, false}) {
+    const Json tools = c.value("tools", Json());
+    if (with_tools && !(tools.is_array() && !tools.empty())) continue;
+    context["tools"] = with_tools ? tools : Json();
+    std::ostringstream prompt, warnings;
+    try {
+      apply_template(template_text, context.dump(), options, prompt, warnings);
+      return prompt.str();
+    } catch (const UserError&) {
+      if (c.contains("generation_prompt")) break;
+    }
   }
-  return prompt.str();
+  return c.value("generation_prompt", "");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace gc::text {
 
 // `case_json`: an object with `raw` (the answer, special tokens as text) and what was asked: messages, tools,
 // enable_thinking (true), parallel_tool_calls (true), partial (false: the answer is whole). The prompt, whose end says
-// whether the answer begins inside the reasoning, is made by the template; `generation_prompt` stands in for its end
+// whether the answer begins inside the reasoning, is made by the template; `generation_prompt`, its end, stands in for it
 // where the template refuses the messages.
 //
 // Prints {"content", "reasoning_content", "tool_calls": [{"id", "name", "arguments"}]}, where arguments is text.
