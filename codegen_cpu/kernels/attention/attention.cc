@@ -1,6 +1,7 @@
 #include "codegen_cpu/kernels/attention/attention.h"
 
 #include "codegen_cpu/kernels/attention/elements.h"
+#include "codegen_cpu/kernels/attention/prompt.h"
 #include "codegen_cpu/kernels/attention/rows.h"
 #include "codegen_cpu/kernels/attention/tiles.h"
 #include "codegen_cpu/kernels/attention/unit.h"
@@ -23,6 +24,11 @@ std::string attn_unsupported(const AttnSpec& spec) {
     return cat("quantized attention output for value heads of ", spec.v_dim, " (not a multiple of 32)");
   }
   return "";
+}
+
+bool attn_has_tiles(const Isa& isa, const AttnSpec& spec) {
+  return isa.has_amx && isa.has_bf16dot && spec.kv_type == GC_KV_BF16 && spec.k_dim % 32 == 0 &&
+         spec.v_dim % 32 == 0;
 }
 
 namespace {
@@ -73,6 +79,7 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
   key.q_norm = key.sinks = false;
   key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0;
   key.out = ir::Elem::F32;
+  key.tiles = false;
   std::vector<Arg> args = joined ? std::vector<Arg>{in("qkv"), i64("qs")}
                                  : std::vector<Arg>{in("k"), i64("ks"), in("v"), i64("vs")};
   for (const Arg& arg :
@@ -159,14 +166,13 @@ void whole_row(Vec& v, const AttnSpec& spec, const Args& a, const Angles& angles
   finish(v, spec, a, unit, total);
 }
 
-// How many rows from `row` on, of those before `end`, are consecutive positions of its sequence: at most what attn_rows
-// takes at once.
-Value* run_length(Emitter& e, const AttnSpec& spec, Value* step, Value* row, Value* end) {
+// How many rows from `row` on, of those before `end`, are consecutive positions of its sequence: at most `limit`.
+Value* run_length(Emitter& e, const AttnSpec& spec, Value* step, Value* row, Value* end, std::int64_t limit) {
   llvm::IRBuilder<>& b = e.b();
   auto unit = [&](Value* r) { return emit_unit(e, spec, step, b.CreateMul(r, e.i64(spec.kv_heads))); };
   const Unit first = unit(row);
   Value* left = b.CreateSub(end, row);
-  Value* most = e.i64(attn_rows_most(spec));
+  Value* most = e.i64(limit);
   Value* n = b.CreateSelect(b.CreateICmpSLT(left, most), left, most);
   return e.for_range(e.i64(1), n, 1, {e.i64(1)}, [&](Value* i, const Emitter::Values& in) {
     const Unit u = unit(b.CreateAdd(row, i));
@@ -183,6 +189,7 @@ llvm::Function* attn_append(Emitter& e, const AttnSpec& spec) { return append(e,
 llvm::Function* kv_append(Emitter& e, const AttnSpec& spec) { return append(e, spec, false); }
 
 std::int64_t attn_scratch_bytes(const AttnSpec& spec) {
+  if (spec.tiles) return attn_prompt_scratch_bytes(spec);
   return std::max(scratch_layout(spec).bytes, attn_rows_scratch_bytes(spec));
 }
 std::int64_t attn_partial_bytes(const AttnSpec& spec) {
@@ -198,6 +205,10 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
     Vec v(e);
     llvm::IRBuilder<>& b = e.b();
     const Angles angles = make_angles(e, spec.rope);
+    // Runs of rows together, and single rows where that is faster and gives the same bits.
+    llvm::Function* rows = spec.tiles ? attn_prompt(e, spec) : attn_rows(e, spec);
+    const std::int64_t most = spec.tiles ? attn_prompt_most(spec) : attn_rows_most(spec);
+    const std::int64_t least = spec.tiles ? 1 : attn_rows_least(spec);
     // The units of one kv head are consecutive rows.
     e.for_range(0, spec.kv_heads, 1, [&](Value* head) {
       auto first_row = [&](Value* unit) {
@@ -210,20 +221,18 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
         return e.if_else(
             b.CreateICmpSLT(row, in[0]), [&] { return in; },
             [&] {
-              Value* n = run_length(e, spec, a["step"], row, end);
-              return e.if_else(
-                  b.CreateICmpSGE(n, e.i64(attn_rows_least(spec))),
-                  [&] {
-                    b.CreateCall(attn_rows(e, spec),
-                                 {a["step"], a["group"], a["block_bytes"], a["state_offset"], a["q"], a["qs"],
-                                  a["q_norm_w"], a["rope_fine"], a["rope_coarse"], a["sinks"], a["y"],
-                                  a["ys"], row, n, head, a["scratch"]});
-                    return Emitter::Values{b.CreateAdd(row, n)};
-                  },
-                  [&] {
-                    whole_row(v, spec, a, angles, row, head);
-                    return Emitter::Values{b.CreateAdd(row, e.i64(1))};
-                  });
+              Value* n = run_length(e, spec, a["step"], row, end, most);
+              auto together = [&] {
+                b.CreateCall(rows, {a["step"], a["group"], a["block_bytes"], a["state_offset"], a["q"],
+                                    a["qs"], a["q_norm_w"], a["rope_fine"], a["rope_coarse"], a["sinks"],
+                                    a["y"], a["ys"], row, n, head, a["scratch"]});
+                return Emitter::Values{b.CreateAdd(row, n)};
+              };
+              if (least == 1) return together();
+              return e.if_else(b.CreateICmpSGE(n, e.i64(least)), together, [&] {
+                whole_row(v, spec, a, angles, row, head);
+                return Emitter::Values{b.CreateAdd(row, e.i64(1))};
+              });
             });
       });
     });
@@ -249,6 +258,7 @@ llvm::Function* attn_most_ranges(Emitter& e, const AttnSpec& spec) {
 
 llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
   check(spec);
+  GC_CHECK(!spec.tiles);
   AttnSpec key = spec;
   key.sinks = key.k_norm = false;
   key.out = ir::Elem::F32;

@@ -5,9 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "codegen_cpu/isa.h"
+#include "codegen_cpu/kernels/attention/prompt.h"
 #include "codegen_cpu/kernels/attention/reference.h"
 #include "codegen_cpu/kernels/attention/rows.h"
 #include "codegen_cpu/kernels/attention/unit.h"
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/kernels/testing.h"
 #include "codegen_cpu/kv_layout.h"
 #include "codegen_cpu/object.h"
@@ -42,13 +45,18 @@ class Attention {
         kernels_(isa),
         append_(kernels_.name(attn_append(kernels_.e(), spec))),
         attn_(kernels_.name(attn(kernels_.e(), spec))),
-        split_(kernels_.name(attn_split(kernels_.e(), spec))),
-        merge_(kernels_.name(attn_merge(kernels_.e(), spec))),
         fine_(std::max<std::int64_t>(1, kFine * spec.rope.dims)),
         coarse_(std::max<std::int64_t>(1, kFine * spec.rope.dims)),
         q_norm_(spec.k_dim),
         k_norm_(spec.k_dim),
         sinks_(spec.heads) {
+    if (spec.tiles) {
+      tiles_begin(kernels_.e());
+      tiles_end(kernels_.e());
+    } else {
+      split_ = kernels_.name(attn_split(kernels_.e(), spec));
+      merge_ = kernels_.name(attn_merge(kernels_.e(), spec));
+    }
     testing::fill_random(q_norm_, 11);
     testing::fill_random(k_norm_, 12);
     testing::fill_random(sinks_, 13, 2);
@@ -106,9 +114,12 @@ class Attention {
                                     fine_.data(), coarse_.data(), first, last);
     }
     Buffer<std::uint8_t> scratch(attn_scratch_bytes(spec_));
+    std::fill(scratch.begin(), scratch.end(), 0xff);
     if (!by_ranges) {
+      if (spec_.tiles) kernels_.get<void()>("tiles_begin")();
       kernels_.get<Attn>(attn_)(&step, kGroup, block_bytes_, offset_, qkv, qs, q_norm_.data(), fine_.data(),
                                 coarse_.data(), sinks_.data(), out, y_stride, 0, units, scratch.data());
+      if (spec_.tiles) kernels_.get<void()>("tiles_end")();
       return;
     }
     std::int64_t ranges = 1;
@@ -303,6 +314,78 @@ TEST(Attention, AppendsFromSeparateBuffers) {
       }
     }
     EXPECT_TRUE(pools[0] == pools[1]) << isa->name;
+  }
+}
+
+// ---- On matrix tiles ----
+
+const Isa* isa_with_tiles() {
+  for (const Isa& isa : all_isas())
+    if (isa.has_amx && host_runs(isa)) return &isa;
+  return nullptr;
+}
+
+AttnSpec on_tiles(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
+  return with(shape(heads, kv_heads, dim, GC_KV_BF16), [](AttnSpec& s) { s.tiles = true; });
+}
+
+// Within the rounding of queries and weights to bf16 of the reference, and the same bits in any chunks.
+void expect_tiles_agree(const AttnSpec& spec, std::int64_t tokens, const std::vector<std::int64_t>& chunks) {
+  const Isa* isa = isa_with_tiles();
+  if (!isa) GTEST_SKIP() << "no tiles on this host";
+  ASSERT_TRUE(attn_has_tiles(*isa, spec));
+  Attention attention(*isa, spec);
+  Buffer<float> x(tokens * attention.columns());
+  testing::fill_random(x, 1);
+  const auto r = attn_reference(spec, attention.weights(), x.data(), tokens);
+  const std::int64_t n = spec.heads * spec.v_dim;
+  std::vector<float> first;
+  for (std::int64_t chunk : chunks) {
+    std::vector<float> y(tokens * n, std::numeric_limits<float>::quiet_NaN());
+    attention.run(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), n * 4, tokens, chunk, false);
+    double error = 0, power = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) error += std::pow(y[i] - r[i], 2), power += r[i] * r[i];
+    EXPECT_LT(std::sqrt(error / power), 4e-3) << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk;
+    EXPECT_LT(testing::error(y.data(), r.data(), r.size()), 5e-2)
+        << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk;
+    if (first.empty()) first = y;
+    EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * 4), 0)
+        << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk << ": other bits than the first";
+  }
+}
+
+TEST(AttentionOnTiles, AgreesWithDoubleInAnyChunks) {
+  for (std::int64_t dim : {32, 64, 96, 128, 256})
+    expect_tiles_agree(with(on_tiles(4, 1, dim), [](AttnSpec& s) { s.q_norm = s.k_norm = true; }), 300,
+                       {300, 1, 33, 128});
+  expect_tiles_agree(with(on_tiles(9, 3, 64), [](AttnSpec& s) { s.rope.neox = false; }), 650, {650, 40, 7});
+  expect_tiles_agree(with(on_tiles(2, 1, 96), [](AttnSpec& s) { s.v_dim = 64; }), 70, {70, 5});
+  expect_tiles_agree(on_tiles(300, 1, 32), 40, {40, 3});
+  expect_tiles_agree(with(on_tiles(4, 2, 64), [](AttnSpec& s) { s.cap = 5, s.scale = 1; }), 70, {70, 9});
+  expect_tiles_agree(with(on_tiles(4, 2, 64), [](AttnSpec& s) { s.sinks = true; }), 70, {70, 9});
+  expect_tiles_agree(with(on_tiles(6, 2, 64), [](AttnSpec& s) { s.rope = {}, s.alibi = 8; }), 600, {600, 31});
+}
+
+TEST(AttentionOnTiles, WindowsAndRings) {
+  for (std::int64_t window : {1, 5, 64, 100, 300}) {
+    const AttnSpec spec = with(on_tiles(2, 1, 32), [&](AttnSpec& s) { s.window = window; });
+    expect_tiles_agree(with(spec, [](AttnSpec& s) { s.ring = true; }), 700, {1, 7, 48, 200});
+    expect_tiles_agree(spec, 700, {700, 200});
+  }
+}
+
+TEST(AttentionOnTiles, MultipliesOnTiles) {
+  for (const Isa& isa : all_isas()) {
+    if (!isa.has_amx) continue;
+    llvm::LLVMContext context;
+    Emitter e(context, isa, "test");
+    attn(e, on_tiles(4, 1, 256));
+    const std::string module = compile_assembly(*e.take(), isa);
+    for (const char* name : {"attn_prompt_scores_256", "attn_prompt_values_256"}) {
+      const std::string assembly = function_assembly(module, name);
+      EXPECT_NE(assembly.find("tdpbf16ps"), std::string::npos) << assembly;
+      EXPECT_EQ(assembly.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";
+    }
   }
 }
 

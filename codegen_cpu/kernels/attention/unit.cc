@@ -21,8 +21,8 @@ PartialLayout partial_layout(std::int64_t queries, std::int64_t v_dim) {
 
 std::string attn_name(const char* kernel, const AttnSpec& spec) {
   std::string name = cat(kernel, "_", spec.heads, "x", spec.k_dim, "_kv", spec.kv_heads, "x", spec.v_dim, "_",
-                         kv_type_name(spec.kv_type), "_w", spec.window, spec.ring ? "_ring" : "", "_s",
-                         float_name(spec.scale));
+                         kv_type_name(spec.kv_type), spec.tiles ? "_tiles" : "", "_w", spec.window,
+                         spec.ring ? "_ring" : "", "_s", float_name(spec.scale));
   if (spec.cap != 0) name += cat("_cap", float_name(spec.cap));
   if (spec.alibi != 0) name += cat("_alibi", float_name(spec.alibi));
   if (spec.q_norm || spec.k_norm) {
@@ -154,7 +154,12 @@ void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
     Value* by = v.splat(b.CreateFDiv(factor, l));
     Value* o = e.at(values, g, spec.v_dim * 4);
     emit_row_part(v, spec.out, y, spec.heads * spec.v_dim, b.CreateMul(head, e.i64(spec.v_dim)), spec.v_dim,
-                  [&](Value* i, int count) { return v.mul(v.load(e.at(o, i, std::int64_t{4}), count), by); });
+                  [&](Value* i, int count) {
+                    // + 0: a sum that became -0, by a factor that took it below all numbers, stays so or not with
+                    // the masked positions that follow.
+                    Value* sum = v.add(v.load(e.at(o, i, std::int64_t{4}), count), v.zero());
+                    return v.mul(sum, by);
+                  });
   });
 }
 
