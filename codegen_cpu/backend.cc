@@ -50,6 +50,13 @@ std::string can_glu(const Graph& graph, const Op& op) {
   return rows % unit == 0 ? "" : cat(rows, " gate rows, no multiple of ", unit);
 }
 
+std::string can_heads(const Graph& graph, const Op& op) {
+  if (std::string missing = can_multiply(graph, op, op.slot("matrices")); !missing.empty()) return missing;
+  const ir::Weight& w = graph.weight(op.one("matrices")->weight);
+  if (w.shape[1] % kPanelRows == 0) return "";
+  return cat("'", w.name, "' has ", w.shape[1], " rows for each head, no multiple of ", kPanelRows);
+}
+
 // Experts' matrices are multiplied alone: each has whole panels, and its rows the input that its format wants.
 std::string can_experts(const Graph& graph, const Op& op) {
   const bool in = op.kind == OpKind::experts_in;
@@ -163,6 +170,8 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
       return can_multiply(graph, op, op.slot("rows"));
     case OpKind::matmul_glu:
       return can_glu(graph, op);
+    case OpKind::matmul_heads:
+      return can_heads(graph, op);
     case OpKind::experts_in:
     case OpKind::experts_out:
       return can_experts(graph, op);
@@ -184,6 +193,8 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::rms_norm:
     case OpKind::layer_norm:
     case OpKind::concat:
+    case OpKind::slice_heads:
+    case OpKind::concat_heads:
     case OpKind::slice:
     case OpKind::heads:
     case OpKind::merge_heads:

@@ -12,6 +12,7 @@ void emit_row_wise(const Scope& scope, const plan::Step& step, const ir::Op& op)
 void emit_matmul(const Scope& scope, const plan::Step& step, const ir::Op& op);
 void emit_stored_matmul(const Scope& scope, const plan::Step& step, const ir::Op& op);
 void emit_matmul_glu(const Scope& scope, const plan::Step& step, const ir::Op& op);
+void emit_matmul_heads(const Scope& scope, const plan::Step& step, const ir::Op& op);
 // Before a worker waits for others, the weights that it will multiply behind the meeting set out: memory works while
 // workers meet, and its latency has passed when they have met. Steps [from, end).
 void warm_up(const Scope& scope, std::int32_t from, std::int32_t end);

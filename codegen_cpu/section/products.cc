@@ -1,5 +1,6 @@
 #include "codegen_cpu/backend.h"
 #include "codegen_cpu/glu_panels.h"
+#include "codegen_cpu/heads.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/section/parts.h"
 #include "compiler/base/error.h"
@@ -76,6 +77,15 @@ class Products : Scope {
     });
   }
 
+  void of_heads(const Step& step, const Op& op) {
+    const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    const ir::WeightUse use = *op.one("matrices");
+    const ir::Weight& w = plan_.graph.weight(use.weight);
+    const HeadsSpec spec{w.shape[0], w.shape[1], w.shape[2], w.format, type(op.inputs[0]).elem};
+    b_.CreateCall(matmul_heads(e_, spec), {x.base, x.stride, weight(use), y.base, y.stride, row_count(step),
+                                           frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
+  }
+
   void warm_up(int32_t from, int32_t end) {
     for (int32_t i = from; i < end && (i == from || plan_.steps[i].before != plan::Meet::Always); ++i) {
       const Op& op = plan_.graph.ops[plan_.steps[i].op];
@@ -115,6 +125,9 @@ void emit_stored_matmul(const Scope& scope, const plan::Step& step, const ir::Op
 }
 void emit_matmul_glu(const Scope& scope, const plan::Step& step, const ir::Op& op) {
   Products(scope).glu(step, op);
+}
+void emit_matmul_heads(const Scope& scope, const plan::Step& step, const ir::Op& op) {
+  Products(scope).of_heads(step, op);
 }
 void warm_up(const Scope& scope, std::int32_t from, std::int32_t end) { Products(scope).warm_up(from, end); }
 

@@ -109,6 +109,22 @@ class RowWise : Scope {
         }
         return;
       }
+      case OpKind::slice_heads: {
+        // A slice of one head is rows of a longer stride.
+        const int64_t d = last(op), part = type(op.results[0]).dims[2].size;
+        const Rows from = rows_of(op.inputs[0]), to = rows_of(op.results[0]);
+        e_.for_range(lo, row_hi(step), 1, [&](Value* row) {
+          Value* x0 = e_.at(from.base, b_.CreateMul(row, from.stride));
+          b_.CreateCall(scale(e_, 1, part), {e_.at(x0, 4 * op.i64(AttrName::begin)), e_.i64(4 * d),
+                                             e_.at(to.base, b_.CreateMul(row, to.stride)), e_.i64(4 * part),
+                                             e_.i64(type(op.results[0]).dims[1].size)});
+        });
+        return;
+      }
+      case OpKind::concat_heads: {
+        const auto &a = type(op.inputs[0]).dims, &b = type(op.inputs[1]).dims;
+        return binary(concat_heads(e_, a[1].size, a[2].size, b[1].size, b[2].size));
+      }
       case OpKind::select: {
         // Any worker's output may come from any row.
         const Rows x0 = rows_of(op.inputs[0]);
@@ -132,7 +148,8 @@ class RowWise : Scope {
       case OpKind::mul_heads:
         return binary(mul_heads(e_, columns(op.inputs[1]), last(op)));
       case OpKind::clamp:
-        return unary(clamp(e_, f(op, AttrName::limit), cols));
+        return unary(op.i64_or(AttrName::upper, 0) != 0 ? clamp_above(e_, f(op, AttrName::limit), cols)
+                                                        : clamp(e_, f(op, AttrName::limit), cols));
       case OpKind::act:
         return unary(act(e_, op.fn(), cols));
       case OpKind::scale:
@@ -140,7 +157,7 @@ class RowWise : Scope {
       case OpKind::softcap:
         return unary(softcap(e_, f(op, AttrName::cap), cols));
       case OpKind::quantize:
-        return unary(quantize(e_, cols));
+        return emit_last(op, lo, row_hi(step), quantize(e_, last(op)), {});
       default:
         throw_internal("not a row-wise op: ", ir::info(op.kind).name);
     }
@@ -159,7 +176,8 @@ class RowWise : Scope {
       b_.CreateCall(kernel, args);
     };
     if (parts == 1) return call(lo, x.stride, y.stride, b_.CreateSub(hi, lo));
-    e_.for_range(lo, hi, 1, [&](Value* row) { call(row, e_.i64(4 * n), e_.i64(4 * n), e_.i64(parts)); });
+    const int64_t bytes = type(op.results[0]).elem == ir::Elem::Q16 ? act_row_bytes(n) : 4 * n;
+    e_.for_range(lo, hi, 1, [&](Value* row) { call(row, e_.i64(4 * n), e_.i64(bytes), e_.i64(parts)); });
   }
 };
 

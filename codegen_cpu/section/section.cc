@@ -73,6 +73,8 @@ class SectionEmitter : Scope {
         return emit_matmul(*this, step, op);
       case OpKind::matmul_glu:
         return emit_matmul_glu(*this, step, op);
+      case OpKind::matmul_heads:
+        return emit_matmul_heads(*this, step, op);
       case OpKind::attn_block:
       case OpKind::attention:
         return emit_attention(*this, op);
@@ -101,6 +103,8 @@ class SectionEmitter : Scope {
       case OpKind::residual_norm:
       case OpKind::rope:
       case OpKind::concat:
+      case OpKind::slice_heads:
+      case OpKind::concat_heads:
       case OpKind::route:
         return emit_row_wise(*this, step, op);
       case OpKind::slice:

@@ -105,6 +105,14 @@ Value* phi(Vec& v, Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(x, v.zero()), tail, v.sub(v.splat(1.0), tail));
 }
 
+// log(1 + x) for x in [0, 1]: 2 artanh(x / (2 + x)), whose series ends soon for arguments up to 1/3.
+Value* log1p_of_fraction(Vec& v, Value* x) {
+  Value* s = v.div(x, v.add(x, v.splat(2.0)));
+  Value* series =
+      polynomial(v, v.mul(s, s), {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13, 2.0 / 15});
+  return v.mul(s, series);
+}
+
 }  // namespace
 
 Value* activation(Vec& v, ir::Fn fn, Value* x) {
@@ -131,6 +139,8 @@ Value* activation(Vec& v, ir::Fn fn, Value* x) {
       return sigmoid(v, x);
     case ir::Fn::tanh:
       return tanh(v, x);
+    case ir::Fn::softplus:
+      return v.add(v.max(x, v.zero()), log1p_of_fraction(v, exp(v, v.neg(v.abs(x)))));
   }
   throw_internal("activation function");
 }

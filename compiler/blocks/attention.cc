@@ -85,14 +85,18 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
   const ir::AttentionArgs args{
       .scale = a.scale, .window = a.window, .cap = a.cap, .alibi = a.alibi, .sinks = a.sinks};
   ir::ValueId out = b.attention(q, k, v, state, args, prefix + "attn_out");
-  if (!a.gate) return linear(b, b.merge_heads(out, prefix + "attn_merged"), a.out, prefix + "attn_proj");
+  const auto project = [&](ir::ValueId merged) {
+    if (a.out_scale == 1) return linear(b, merged, a.out, prefix + "attn_proj");
+    return b.scale(linear(b, merged, a.out, prefix + "attn_unscaled"), a.out_scale, prefix + "attn_proj");
+  };
+  if (!a.gate) return project(b.merge_heads(out, prefix + "attn_merged"));
   const ir::ValueId gate =
-      b.act(linear(b, x, a.gate, prefix + "attn_gate"), ir::Fn::sigmoid, prefix + "attn_gate_act");
+      b.act(linear(b, x, a.gate, prefix + "attn_gate"), a.gate_fn, prefix + "attn_gate_act");
   const bool of_heads = b.weight(a.gate.weight).shape[0] == s.n_head;
   if (of_heads) out = b.mul_heads(out, gate, prefix + "attn_gated");
   out = b.merge_heads(out, prefix + "attn_merged");
   if (!of_heads) out = b.mul(out, gate, prefix + "attn_gated");
-  return linear(b, out, a.out, prefix + "attn_proj");
+  return project(out);
 }
 
 }  // namespace gc::blocks

@@ -58,9 +58,11 @@ struct Attention {
   double alibi = 0;                  // ALiBi's largest exponent, 0: none
   int64_t window = 0;                // 0: all positions
   ir::WeightId sinks;
-  Linear
-      gate;  // sigmoid(gate x) times what comes out: of each value [heads * v_dim, n_embd], or head [heads, n_embd]
-  Linear out;  // [n_embd, heads * v_dim]
+  // gate_fn(gate x) times what comes out: of each value [heads * v_dim, n_embd], or head [heads, n_embd].
+  Linear gate;
+  ir::Fn gate_fn = ir::Fn::sigmoid;
+  Linear out;            // [n_embd, heads * v_dim]
+  double out_scale = 1;  // of the block's result
 };
 
 struct Qkv {

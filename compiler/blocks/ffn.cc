@@ -18,6 +18,7 @@ const char* gated_name(ir::Fn fn) {
     case ir::Fn::relu2:
     case ir::Fn::sigmoid:
     case ir::Fn::tanh:
+    case ir::Fn::softplus:
       return "ffn_glu";
   }
   GC_CHECK(false, "activation function ", int(fn));
@@ -39,7 +40,13 @@ ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& 
       gate = linear(b, x, f.gate, prefix + "ffn_gate");
       up = linear(b, x, f.up, prefix + "ffn_up");
     }
-    h = b.mul(b.act(gate, f.fn, prefix + "ffn_act"), up, prefix + gated_name(f.fn));
+    if (f.limit > 0) {
+      gate = b.clamp_above(gate, f.limit, prefix + "ffn_gate_cut");
+      up = b.clamp(up, f.limit, prefix + "ffn_up_cut");
+    }
+    const ir::ValueId act = b.act(gate, f.fn, prefix + "ffn_act");
+    h = b.mul(act, up, prefix + gated_name(f.fn));
+    if (f.up_one) h = b.add(h, act, prefix + "ffn_joined");
   } else {
     h = b.act(linear(b, x, f.up, prefix + "ffn_up"), f.fn, prefix + "ffn_act");
   }

@@ -18,6 +18,12 @@ ir::ValueId moe(ir::Builder& b, ir::ValueId x, ir::ValueId routed, const Moe& m,
   const ir::ValueId weights = b.route(logits, m.route, prefix + "ffn_moe_weights");
   const ir::ValueId h = b.experts_in(x, weights, m.experts, prefix + "ffn_moe_act");
   ir::ValueId y = b.experts_out(h, weights, m.down, m.down_bias, !m.experts.weigh, prefix + "ffn_moe_out");
+  if (m.second_down.valid()) {
+    const ir::ValueId second = b.experts_in(y, weights, m.second, prefix + "ffn_moe_second_act");
+    const ir::ValueId z =
+        b.experts_out(second, weights, m.second_down, {}, /*weigh=*/true, prefix + "ffn_moe_second");
+    y = b.add(y, b.scale(z, m.second_scale, prefix + "ffn_moe_second_scaled"), prefix + "ffn_moe_both");
+  }
   if (m.shared) {
     y = b.add(y, ffn(b, x, m.shared, prefix + "ffn_shexp_"), prefix + "ffn_moe_sum");
   } else if (m.shared_gate) {

@@ -27,6 +27,11 @@ struct Moe {
   ir::ExpertsArgs gated_shared;
   ir::WeightId gated_shared_down;
 
+  // A second mixture, of what the first one made; the same router's choice. Added times second_scale.
+  ir::ExpertsArgs second;
+  ir::WeightId second_down;  // none: there is none
+  double second_scale = 1;
+
   double sum_scale = 1;  // of experts and shared expert together
 
   explicit operator bool() const { return router.weight.valid(); }

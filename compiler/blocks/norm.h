@@ -11,7 +11,7 @@ struct Norm {
   enum class Kind { None, Rms, Layer };
   Kind kind = Kind::None;
   ir::WeightId weight;  // [dim]; optional for Rms and Layer
-  ir::WeightId bias;    // [dim], of Layer, optional
+  ir::WeightId bias;    // [dim], optional
   double eps = 0;
 
   explicit operator bool() const { return kind != Kind::None; }

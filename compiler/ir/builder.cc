@@ -197,6 +197,13 @@ ValueId Builder::clamp(ValueId x, double limit, std::string name) {
   return emit1(op, name);
 }
 
+ValueId Builder::clamp_above(ValueId x, double limit, std::string name) {
+  Op op{OpKind::clamp, {x}};
+  op.set_f32(AttrName::limit, limit);
+  op.set_i64(AttrName::upper, 1);
+  return emit1(op, name);
+}
+
 ValueId Builder::temper(ValueId x, double by, int64_t period, int64_t offset, std::string name) {
   Op op{OpKind::temper, {x}};
   op.set_f32(AttrName::by, by);
@@ -238,6 +245,23 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
 
 ValueId Builder::concat(ValueId a, ValueId b, std::string name) {
   return emit1({OpKind::concat, {a, b}}, name);
+}
+
+ValueId Builder::matmul_heads(ValueId x, WeightId matrices, std::string name) {
+  Op op{OpKind::matmul_heads, {x}};
+  use(op, "matrices", matrices);
+  return emit1(op, name);
+}
+
+ValueId Builder::slice_heads(ValueId x, int64_t begin, int64_t size, std::string name) {
+  Op op{OpKind::slice_heads, {x}};
+  op.set_i64(AttrName::begin, begin);
+  op.set_i64(AttrName::size, size);
+  return emit1(op, name);
+}
+
+ValueId Builder::concat_heads(ValueId a, ValueId b, std::string name) {
+  return emit1({OpKind::concat_heads, {a, b}}, name);
 }
 
 ValueId Builder::select(ValueId x, std::string name) { return emit1({OpKind::select, {x}}, name); }

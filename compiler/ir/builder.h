@@ -93,6 +93,7 @@ class Builder {
   ValueId weigh_inverse(ValueId x, WeightId weight, std::string name);  // x / weight
   ValueId shift(ValueId x, WeightId weight, std::string name);          // x + weight over the last dimension
   ValueId clamp(ValueId x, double limit, std::string name);
+  ValueId clamp_above(ValueId x, double limit, std::string name);  // min(x, limit)
   ValueId temper(ValueId x, double by, int64_t period, int64_t offset, std::string name);
   ValueId add(ValueId a, ValueId b, std::string name);
   ValueId mul(ValueId a, ValueId b, std::string name);
@@ -103,6 +104,10 @@ class Builder {
   ValueId attention(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
                     std::string name);
   ValueId concat(ValueId a, ValueId b, std::string name);
+  ValueId matmul_heads(ValueId x, WeightId matrices, std::string name);  // [T, H, k] x [H, n, k] -> [T, H, n]
+  ValueId slice_heads(ValueId x, int64_t begin, int64_t size, std::string name);  // of each head of [T, H, d]
+  // [T, H, a] and [T, H, b], or [T, 1, b] for all heads -> [T, H, a + b].
+  ValueId concat_heads(ValueId a, ValueId b, std::string name);
   ValueId select(ValueId x, std::string name);  // [T, ...] -> [R, ...], the rows whose output is asked for
 
   ValueId route(ValueId logits, const RouteArgs& args, std::string name);  // [T, experts] -> the same

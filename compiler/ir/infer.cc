@@ -84,6 +84,13 @@ class Rules {
       case OpKind::mul:
         same_f32();
         return {in(0)};
+      case OpKind::matmul_heads:
+        return matmul_heads();
+      case OpKind::slice_heads:
+        per_head(0);
+        return slice();
+      case OpKind::concat_heads:
+        return concat_heads();
       case OpKind::attention:
         return attention();
       case OpKind::concat:
@@ -388,6 +395,29 @@ class Rules {
     expect(t == other, "cannot join ", to_string(in(0)), " and ", to_string(other));
     t.dims.back() = Dim::of(last(0) + last(1));
     expect(t.dims.back().size < kMaxSize, "too long");
+    return {t};
+  }
+
+  std::vector<Type> matmul_heads() const {
+    const Type& x = in(0);
+    expect(x.elem == Elem::F32 || x.elem == Elem::Q16, "operand 0 must be f32 or q16, is ", to_string(x));
+    expect(x.dims.size() == 3 && x.dims[1].kind == Dim::Kind::Const, "operand 0 must be [T, heads, dim], is ",
+           to_string(x));
+    Type t = x;
+    t.elem = Elem::F32;
+    t.dims[2] = Dim::of(experts_of("matrices", x.dims[1].size, last(0)));
+    expect(t.dims[2].size < kMaxSize / t.dims[1].size, "too long");
+    return {t};
+  }
+
+  std::vector<Type> concat_heads() const {
+    per_head(0), per_head(1);
+    const auto &a = in(0).dims, &b = in(1).dims;
+    expect(a[0] == b[0] && (a[1] == b[1] || b[1] == Dim::of(1)), "cannot join ", to_string(in(0)), " and ",
+           to_string(in(1)));
+    Type t = in(0);
+    t.dims[2] = Dim::of(last(0) + last(1));
+    expect(t.dims[2].size < kMaxSize / a[1].size, "too long");
     return {t};
   }
 

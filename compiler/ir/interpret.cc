@@ -153,6 +153,8 @@ float apply(Fn fn, float x) {
       return 1 / (1 + std::exp(-x));
     case Fn::tanh:
       return std::tanh(x);
+    case Fn::softplus:
+      return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x)));
   }
   return x;
 }
@@ -261,8 +263,8 @@ class Interpreter::Step {
           for (int64_t i = 0; i < n; i++) y[i] = x[i] + w[i];
         });
       case OpKind::clamp:
-        return each(
-            [limit = float(op.f32(AttrName::limit))](float x) { return std::clamp(x, -limit, limit); });
+        return each([limit = float(op.f32(AttrName::limit)), upper = op.i64_or(AttrName::upper, 0) != 0](
+                        float x) { return upper ? std::min(x, limit) : std::clamp(x, -limit, limit); });
       case OpKind::temper:
         return temper();
       case OpKind::add:
@@ -275,6 +277,12 @@ class Interpreter::Step {
         return each([fn = op.fn()](float x) { return apply(fn, x); });
       case OpKind::softcap:
         return each([cap = op.f32(AttrName::cap)](float x) { return cap_of(x, cap); });
+      case OpKind::matmul_heads:
+        return matmul_heads();
+      case OpKind::slice_heads:
+        return slice();
+      case OpKind::concat_heads:
+        return concat_heads();
       case OpKind::attention:
         return attention();
       case OpKind::concat:
@@ -512,6 +520,25 @@ class Interpreter::Step {
     for (int64_t i = 0; i < out().rows(); i++) {
       std::copy_n(in(0).row(i), a, out().row(i));
       std::copy_n(in(1).row(i), b, out().row(i) + a);
+    }
+  }
+
+  void matmul_heads() {
+    const WeightId id = op_->one("matrices")->weight;
+    const int64_t heads = in(0).dims[1], n = out().last();
+    std::vector<float> y;
+    for (int64_t h = 0; h < heads; h++)
+      for (int64_t t = 0; t < in(0).dims[0]; t++) {
+        multiply_rows(id, h * n, n, in(0).row(t * heads + h), y);
+        std::copy_n(y.data(), n, out().row(t * heads + h));
+      }
+  }
+
+  void concat_heads() {
+    const int64_t a = in(0).last(), b = in(1).last(), heads = in(0).dims[1], of_second = in(1).dims[1];
+    for (int64_t i = 0; i < out().rows(); i++) {
+      std::copy_n(in(0).row(i), a, out().row(i));
+      std::copy_n(in(1).row(of_second == heads ? i : i / heads), b, out().row(i) + a);
     }
   }
 

@@ -52,6 +52,18 @@ TEST(Interpret, PlainOps) {
   expect_near(eval("%y = softcap(%x) {cap = 2}", 2, 1), {0, 2 * std::tanh(0.5f)});
   expect_near(eval("%y = concat(%x, %x)", 2, 1), {0, 1, 0, 1});
   expect_near(eval("%y = select(%x, rows.output)", 2, 3), {1, 2});
+  expect_near(eval("%h = heads(%x) {heads = 2}\n%y = slice_heads(%h) {begin = 1, size = 1}", 4, 2),
+              {1, 3, 2, 4});
+  expect_near(
+      eval("%h = heads(%x) {heads = 2}\n%o = slice(%x) {begin = 3, size = 1}\n%k = heads(%o) {heads = 1}\n"
+           "%y = concat_heads(%h, %k)",
+           4, 1),
+      {0, 1, 3, 2, 3, 3});
+  expect_near(
+      eval("%h = heads(%x) {heads = 2}\n%y = matmul_heads(%h, matrices = weight \"m\": f32[2, 1, 2])", 4, 2),
+      {2, 18, 5, 25});
+  expect_near(eval("%y = clamp(%x) {limit = 1}\n%z = clamp(%y) {limit = -1, upper = true}", 2, 1), {-1, -1});
+  expect_near(eval("%y = act(%x) {fn = softplus}", 2, 1), {0.6931472f, 1.3132617f});
   expect_near(eval("%y = act(%x) {fn = silu}", 2, 1), {0, 0.7310586f});
   expect_near(eval("%y = act(%x) {fn = gelu_tanh}", 2, 1), {0, 0.8411920f});
   expect_near(eval("%y = act(%x) {fn = gelu_erf}", 2, 1), {0, 0.8413447f});

@@ -39,7 +39,7 @@ enum class AttrName : uint8_t {
 // Element types of values. Q16 is the 16-bit block-quantized activation of compiler/quant/activation.h.
 enum class Elem : uint8_t { F32, F16, BF16, I32, Q16 };
 
-enum class Fn : uint8_t { gelu_tanh, gelu_erf, gelu_quick, silu, relu, relu2, sigmoid, tanh };
+enum class Fn : uint8_t { gelu_tanh, gelu_erf, gelu_quick, silu, relu, relu2, sigmoid, tanh, softplus };
 
 // A dimension: a constant, or one of the sizes known only at run time.
 struct Dim {

@@ -36,6 +36,11 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %wg = weigh(%n1, weight = weight "wg": f32[32]) {inverse = true}
     %sh = shift(%wg, weight = weight "sh": f32[64])
     %cl = clamp(%sh) {limit = 8}
+    %ca = clamp(%sh) {limit = 8, upper = true}
+    %hp = heads(%ca) {heads = 2}
+    %sp = slice_heads(%hp) {begin = 0, size = 32}
+    %mp = matmul_heads(%sp, matrices = weight "per head": q8_0[2, 48, 32])
+    %cp = concat_heads(%mp, %sp)
     %tp = temper(%cl, rows.position) {by = 0.1, period = 8192, offset = 1}
     %ga = slice(%tp) {begin = 0, size = 2}
     %mh = mul_heads(%ty, %ga)

@@ -22,7 +22,8 @@ class Quantizer {
     for (int32_t i = 0; i < e_.op_count(); i++) {
       const Op& op = e_.op(i);
       bool product = op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu ||
-                     op.kind == OpKind::experts_in || op.kind == OpKind::experts_out;
+                     op.kind == OpKind::experts_in || op.kind == OpKind::experts_out ||
+                     op.kind == OpKind::matmul_heads;
       if (!product || e_.graph().value(op.inputs[0]).type.elem != Elem::F32) continue;
       bool experts = op.kind == OpKind::experts_in || op.kind == OpKind::experts_out;
       if (is_mixed(op)) {

@@ -41,6 +41,9 @@ bool is_row_wise(OpKind kind) {
     case OpKind::mul_heads:
     case OpKind::heads:
     case OpKind::merge_heads:
+    case OpKind::matmul_heads:
+    case OpKind::slice_heads:
+    case OpKind::concat_heads:
     case OpKind::rope:
     case OpKind::attention:
     case OpKind::select:

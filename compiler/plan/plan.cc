@@ -30,6 +30,7 @@ Split split_of(OpKind kind) {
       return Split::View;
     case OpKind::matmul:
     case OpKind::matmul_glu:
+    case OpKind::matmul_heads:
     case OpKind::experts_out:
       return Split::Panels;
     case OpKind::experts_in:
@@ -53,6 +54,8 @@ Split split_of(OpKind kind) {
     case OpKind::act:
     case OpKind::softcap:
     case OpKind::concat:
+    case OpKind::slice_heads:
+    case OpKind::concat_heads:
     case OpKind::select:
     case OpKind::quantize:
     case OpKind::glu:
@@ -215,9 +218,7 @@ class Planner {
         const ir::Type& type = graph().value(result).type;
         buffer.place = feeds_sink(result) ? Buffer::Place::Sink : place_of(step, result);
         if (buffer.place == Buffer::Place::Sink) continue;  // address and stride are the caller's
-        buffer.stride = step.split == Split::Experts
-                            ? op.i64(ir::AttrName::used) * backend_.row_bytes(type.elem, type.dims[2].size)
-                            : backend_.row_bytes(type.elem, stored_columns(op, type));
+        buffer.stride = row_stride(step, op, type);
         const auto& life = lifetimes.of(result);
         if (const ValueId from = in_place_input(step, op, result, lifetimes); from.valid()) {
           buffer = plan_.buffers[from.index];
@@ -230,6 +231,13 @@ class Planner {
       note_scratch(op);
     }
     finish_arena(parts);
+  }
+
+  // The results of experts, and quantized heads, are rows of their own within the token's.
+  int64_t row_stride(const Step& step, const Op& op, const ir::Type& type) const {
+    const bool apart = type.dims.size() == 3 && (step.split == Split::Experts || type.elem == Elem::Q16);
+    if (apart) return type.dims[1].size * backend_.row_bytes(type.elem, type.dims[2].size);
+    return backend_.row_bytes(type.elem, stored_columns(op, type));
   }
 
   // A value that only a chain of in-place Columns ops leads from to the sink.
@@ -334,7 +342,8 @@ class Planner {
   void place_weight(const Op& op, const ir::WeightUse& use) {
     if (!use.weight.valid()) return;
     const ir::Weight& weight = graph().weight(use.weight);
-    const bool experts = op.kind == OpKind::experts_in || op.kind == OpKind::experts_out;
+    const bool experts =
+        op.kind == OpKind::experts_in || op.kind == OpKind::experts_out || op.kind == OpKind::matmul_heads;
     const bool matrix = op.kind == OpKind::embed || op.kind == OpKind::embed_position ||
                         op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu || experts;
     Packed packed;
@@ -344,7 +353,7 @@ class Planner {
     packed.row_begin = use.row_begin;
     packed.rows =
         weight.shape.size() > 1 ? (use.row_end < 0 ? weight.shape[0] : use.row_end) - use.row_begin : 1;
-    // Experts' matrices have whole panels of rows: packed one after the other they are one matrix.
+    // Experts' and heads' matrices have whole panels of rows: packed one after the other they are one matrix.
     if (experts && weight.shape.size() == 3) packed.rows = weight.shape[0] * weight.shape[1];
     if (weight.source != ir::Weight::Source::Tensor) {
       packed.kind = Packed::Kind::Table;

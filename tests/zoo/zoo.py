@@ -96,7 +96,7 @@ class Recipe:
             sys.exit(f"zoo: no model '{name}'; there are {', '.join([*book['models'], *families['models']])}")
 
     def _family(self, book, model):
-        self.n_vocab = 128
+        self.n_vocab = model.get("vocabulary", 128)
         self.arch = model["arch"]
         own = [line.split(" ", 1)[0] for line in model["keys"]]
         lines = [line for line in book["keys"] if line.split(" ", 1)[0] not in own] + model["keys"]

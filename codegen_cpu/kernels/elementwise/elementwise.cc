@@ -79,6 +79,36 @@ llvm::Function* clamp(Emitter& e, float limit, std::int64_t n) {
                [&](Vec& v, Value* x) { return v.max(v.splat(-limit), v.min(v.splat(limit), x)); });
 }
 
+llvm::Function* clamp_above(Emitter& e, float limit, std::int64_t n) {
+  return unary(e, cat("clamp_above_", float_name(limit), "_", n), n,
+               [&](Vec& v, Value* x) { return v.min(v.splat(limit), x); });
+}
+
+llvm::Function* concat_heads(Emitter& e, std::int64_t heads, std::int64_t a, std::int64_t of_second,
+                             std::int64_t b) {
+  const std::vector<Arg> args = {ptr("x0"), i64("x0s"), ptr("x1"),  i64("x1s"),
+                                 ptr("y"),  i64("ys"),  i64("rows")};
+  const std::string name = cat("concat_heads_", heads, "x", a, "_", of_second, "x", b);
+  return e.function(name, args, [&](const Args& in) {
+    Vec v(e);
+    e.for_range(e.i64(0), in["rows"], 1, [&](Value* row) {
+      Value* x0 = e.at(in["x0"], row, in["x0s"]);
+      Value* x1 = e.at(in["x1"], row, in["x1s"]);
+      Value* y = e.at(in["y"], row, in["ys"]);
+      auto copy = [&](Value* from, Value* to, std::int64_t n) {
+        v.over(n, [&](Value* i, int count) {
+          v.store(v.load(element(e, from, i), count), element(e, to, i), count);
+        });
+      };
+      e.for_range(0, heads, 1, [&](Value* h) {
+        Value* to = e.at(y, h, 4 * (a + b));
+        copy(e.at(x0, h, 4 * a), to, a);
+        copy(of_second == 1 ? x1 : e.at(x1, h, 4 * b), e.at(to, 4 * a), b);
+      });
+    });
+  });
+}
+
 llvm::Function* add(Emitter& e, std::int64_t n) {
   return binary(e, cat("add_", n), n, [](Vec& v, Value* a, Value* b) { return v.add(a, b); });
 }

@@ -11,12 +11,17 @@ llvm::Function* act(Emitter& e, ir::Fn fn, std::int64_t n);
 llvm::Function* softcap(Emitter& e, float cap, std::int64_t n);
 llvm::Function* scale(Emitter& e, float by, std::int64_t n);
 llvm::Function* clamp(Emitter& e, float limit, std::int64_t n);
+llvm::Function* clamp_above(Emitter& e, float limit, std::int64_t n);
 
 // void(x0, i64 x0s, x1, i64 x1s, y, i64 ys, i64 rows)
 llvm::Function* add(Emitter& e, std::int64_t n);
 llvm::Function* mul(Emitter& e, std::int64_t n);
 // x0: [heads, d], x1: [heads].
 llvm::Function* mul_heads(Emitter& e, std::int64_t heads, std::int64_t d);
+
+// x0: [heads, a], x1: [of_second, b], of_second = heads or 1: y[h] = [x0[h] | x1[h or 0]].
+llvm::Function* concat_heads(Emitter& e, std::int64_t heads, std::int64_t a, std::int64_t of_second,
+                             std::int64_t b);
 
 // void(x, i64 xs, w, y, i64 ys, i64 rows): y[t] = x[t] + w
 llvm::Function* bias(Emitter& e, std::int64_t n);

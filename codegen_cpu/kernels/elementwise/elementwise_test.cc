@@ -33,6 +33,7 @@ TEST(Elementwise, EveryOpOverTailsAndStrides) {
       const std::string cap_name = k.name(softcap(k.e(), 30, n));
       const std::string scale_name = k.name(scale(k.e(), 0.25f, n));
       const std::string clamp_name = k.name(clamp(k.e(), 7, n));
+      const std::string above_name = k.name(clamp_above(k.e(), 7, n));
       const std::string add_name = k.name(add(k.e(), n));
       const std::string mul_name = k.name(mul(k.e(), n));
       const std::string bias_name = k.name(bias(k.e(), n));
@@ -58,6 +59,8 @@ TEST(Elementwise, EveryOpOverTailsAndStrides) {
       expect([&](std::int64_t at, std::int64_t) { return 0.25 * x[at]; });
       k.get<Unary>(clamp_name)(x.data(), s, y.data(), s, kRows);
       expect([&](std::int64_t at, std::int64_t) { return std::clamp(x[at], -7.0f, 7.0f); });
+      k.get<Unary>(above_name)(x.data(), s, y.data(), s, kRows);
+      expect([&](std::int64_t at, std::int64_t) { return std::min(x[at], 7.0f); });
       k.get<Binary>(add_name)(x.data(), s, z.data(), s, y.data(), s, kRows);
       expect([&](std::int64_t at, std::int64_t) { return x[at] + z[at]; });
       k.get<Binary>(mul_name)(x.data(), s, z.data(), s, y.data(), s, kRows);
@@ -101,6 +104,26 @@ TEST(MulHeads, OneFactorForAHead) {
     testing::fill_random(by, 2);
     k.get<Binary>(name)(x.data(), heads * d * 4, by.data(), heads * 4, y.data(), heads * d * 4, kRows);
     for (std::int64_t i = 0; i < kRows * heads * d; ++i) ASSERT_EQ(y[i], x[i] * by[i / d]) << isa->name;
+  }
+}
+
+TEST(ConcatHeads, SecondHasAsManyHeadsOrOne) {
+  const std::int64_t heads = 3, a = 20, b = 9;
+  for (const Isa* isa : host_isas()) {
+    for (std::int64_t of_second : {heads, std::int64_t{1}}) {
+      Kernels k(*isa);
+      const std::string name = k.name(concat_heads(k.e(), heads, a, of_second, b));
+      Buffer<float> x(kRows * heads * a), z(kRows * of_second * b), y(kRows * heads * (a + b));
+      testing::fill_random(x, 1);
+      testing::fill_random(z, 2);
+      k.get<Binary>(name)(x.data(), heads * a * 4, z.data(), of_second * b * 4, y.data(), heads * (a + b) * 4,
+                          kRows);
+      for (std::int64_t i = 0; i < kRows * heads * (a + b); ++i) {
+        const std::int64_t head = i / (a + b), at = i % (a + b), row = head / heads;
+        const std::int64_t second = of_second == 1 ? row : head;
+        ASSERT_EQ(y[i], at < a ? x[head * a + at] : z[second * b + at - a]) << isa->name;
+      }
+    }
   }
 }
 

@@ -166,6 +166,17 @@ TEST(Llama, Yarn) {
   EXPECT_FALSE(ops_of(load(w).graph, OpKind::rope)[0]->has(AttrName::rope_magnitude));
 }
 
+// Layers behind the model's own, which predict further tokens, are left out.
+TEST(Llama, LayersThatPredictFurtherTokens) {
+  GgufWriter w = tiny_model({.architecture = "llama", .n_layer = 3});
+  w.u32("llama.nextn_predict_layers", 1);
+  w.array<uint32_t>("llama.attention.head_count_kv", GgufWriter::kU32, {1, 1, 1});
+  const LoadedModel m = load(w);
+  EXPECT_EQ(m.info.n_layer, 2);
+  EXPECT_EQ(m.graph.layer_begin.size(), 3u);
+  EXPECT_TRUE(m.warnings.empty());
+}
+
 // Factors of RoPE for short contexts hold up to the original context.
 TEST(Llama, FactorsOfShortContexts) {
   GgufWriter w = tiny_model({.architecture = "llama"});

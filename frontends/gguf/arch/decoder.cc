@@ -20,7 +20,11 @@ std::int64_t layer_count(const Keys& keys) {
     keys.fail("block_count",
               cat("expected at most the file's number of tensors, ", n_tensors, ", found ", n_layer));
   }
-  return n_layer;
+  if (keys.predictors() >= n_layer) {
+    keys.fail("nextn_predict_layers",
+              cat("expected fewer than the ", n_layer, " layers, found ", keys.predictors()));
+  }
+  return n_layer - keys.predictors();
 }
 
 std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_layer, std::int64_t n_embd,
@@ -151,7 +155,6 @@ void refuse_unknown_forms(const Keys& keys, const Follows& follows) {
     }
   }
   if (!follows.experts) keys.refuse_unless_zero("expert_count", "a mixture of experts");
-  keys.refuse_unless_zero("nextn_predict_layers", "a layer that predicts several tokens");
   if (!follows.alibi) keys.refuse_unless_zero("attention.max_alibi_bias", "ALiBi");
   if (!follows.clamp) keys.refuse_unless_zero("attention.clamp_kqv", "clamping of q, k and v");
   if (!file.get_bool(keys.full("attention.causal"), true)) {
@@ -159,7 +162,7 @@ void refuse_unknown_forms(const Keys& keys, const Follows& follows) {
   }
 }
 
-ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox) {
+ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox, bool own_local_dims) {
   ir::RopeArgs rope;
   rope.neox = neox;
   rope.base = keys.positive("rope.freq_base", 10000);
@@ -169,12 +172,22 @@ ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox) {
     keys.fail(suffix, cat("expected an even number of dimensions for RoPE, at most ", head_dim, ", found ",
                           rope.dims));
   }
-  if (const auto swa = keys.find_size("rope.dimension_count_swa"); swa && *swa != rope.dims) {
+  if (const auto swa = keys.find_size("rope.dimension_count_swa");
+      swa && *swa != rope.dims && !own_local_dims) {
     keys.unsupported("rope.dimension_count_swa",
                      cat("another number than the ", rope.dims, " of other layers is not supported"));
   }
   scale_rope(keys, rope);
   return rope;
+}
+
+std::int64_t local_rope_dims(const Keys& keys, const ir::RopeArgs& rope, std::int64_t head_dim) {
+  const std::int64_t dims = keys.find_size("rope.dimension_count_swa").value_or(rope.dims);
+  if (dims > head_dim || dims % 2 != 0) {
+    keys.fail("rope.dimension_count_swa",
+              cat("expected an even number of dimensions for RoPE, at most ", head_dim, ", found ", dims));
+  }
+  return dims;
 }
 
 std::int64_t original_context(const Keys& keys) {
@@ -198,7 +211,7 @@ void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope,
 }
 
 std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, std::int64_t default_window,
-                                        std::int64_t default_period) {
+                                        std::int64_t default_period, bool first_sees_all) {
   const char* key = "attention.sliding_window_pattern";
   const std::int64_t window =
       keys.file().get_u32(keys.full("attention.sliding_window"), static_cast<std::uint32_t>(default_window));
@@ -207,10 +220,7 @@ std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, 
   std::vector<std::int64_t> windows;
   const Value* pattern = keys.file().find(keys.full(key));
   if (pattern != nullptr && pattern->is_array()) {
-    for (bool slides :
-         keys.file().per_layer_bool(keys.full(key), static_cast<std::uint32_t>(n_layer), false)) {
-      windows.push_back(slides ? window : 0);
-    }
+    for (bool slides : keys.flags(key, n_layer, false)) windows.push_back(slides ? window : 0);
     return windows;
   }
   if (pattern != nullptr && pattern->type() == ValueType::kBool) {
@@ -218,7 +228,7 @@ std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, 
   }
   const std::int64_t period = keys.file().get_u32(keys.full(key), static_cast<std::uint32_t>(default_period));
   for (std::int64_t i = 0; i < n_layer; ++i) {
-    const bool slides = period == 0 || (i + 1) % period != 0;
+    const bool slides = period == 0 || (first_sees_all ? i : i + 1) % period != 0;
     windows.push_back(slides ? window : 0);
   }
   return windows;

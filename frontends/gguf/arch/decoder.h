@@ -38,13 +38,16 @@ struct Follows {
   bool alibi = false, clamp = false, experts = false;
 };
 
-// Refuses what no decoder here does yet (bidirectional attention, layers that predict several tokens), and what this
-// architecture's does not do: mixtures of experts, ALiBi, clamped q, k and v.
+// Refuses what no decoder here does yet (bidirectional attention), and what this architecture's does not do: mixtures of
+// experts, ALiBi, clamped q, k and v.
 void refuse_unknown_forms(const Keys& keys, const Follows& follows = {});
 
 // The RoPE of layers that see everything: rope.freq_base, rope.dimension_count, rope.scaling.* (none, linear, yarn, and
 // longrope, whose factors are tensors: rope_factors).
-ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox);
+// Unless `own_local_dims`, sliding layers must turn as many dimensions.
+ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox, bool own_local_dims = false);
+// Dimensions that sliding layers turn.
+std::int64_t local_rope_dims(const Keys& keys, const ir::RopeArgs& rope, std::int64_t head_dim);
 
 // Positions that the model was first trained for, before its RoPE was stretched.
 std::int64_t original_context(const Keys& keys);
@@ -55,9 +58,9 @@ void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope, std::v
 
 // The window of each layer, 0: it sees everything. From attention.sliding_window (`default_window` where absent) and
 // attention.sliding_window_pattern: an array that says of each layer whether it slides, or a period p: layer i
-// slides unless (i + 1) % p == 0 (p = 0: all slide).
+// slides unless (i + 1) % p == 0, or with first_sees_all i % p == 0 (p = 0: all slide).
 std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, std::int64_t default_window,
-                                        std::int64_t default_period);
+                                        std::int64_t default_period, bool first_sees_all = false);
 
 // The layer's prefix of tensors and values: "blk.3.".
 std::string layer_prefix(std::int64_t layer);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/base/strings.h"
 #include "compiler/blocks/layer.h"
 #include "compiler/ir/builder.h"
 #include "frontends/gguf/arch/decoder.h"
@@ -26,6 +27,7 @@ struct Shared {
   std::vector<bool> rope_pattern;  // with Turned::ByKey
   ir::RopeArgs rope, local_rope;
   std::optional<blocks::Temper> temper;
+  double out_scale = 1;
   double alibi = 0, clamp = 0, attention_scale = 0, embedding_scale = 0, residual_scale = 0, logit_scale = 0;
 };
 
@@ -65,25 +67,27 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
   if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f);
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
   if (f.slides) {
-    k.windows = layer_windows(keys, k.s.n_layer, f.default_window, f.period);
+    k.windows = layer_windows(keys, k.s.n_layer, f.default_window, f.period, f.first_sees_all);
   } else {
     keys.warn_unless_zero("attention.sliding_window", warnings);
   }
   if (f.turn != Form::Turn::None) {
-    k.rope = rope_args(keys, k.s.heads[0].k_dim, f.turn == Form::Turn::Halves);
+    k.rope = rope_args(keys, k.s.heads[0].k_dim, f.turn == Form::Turn::Halves, f.local_dims);
     if (f.ntk_alpha) k.rope.base = ntk_base(keys, k.rope.base, static_cast<double>(k.s.heads[0].k_dim));
     if (f.turned == Form::Turned::ByKey) {
-      const auto n_layer = static_cast<std::uint32_t>(k.s.n_layer);
-      k.rope_pattern = keys.file().per_layer_bool(keys.full("attention.rope_pattern"), n_layer, true);
+      k.rope_pattern = keys.flags("attention.rope_pattern", k.s.n_layer, true);
     }
     k.local_rope = k.rope;
     if (!f.local_scaled) k.local_rope = {.base = k.rope.base, .dims = k.rope.dims, .neox = k.rope.neox};
     if (f.local_base > 0) k.local_rope.base = f.local_base;
+    if (f.local_dims) k.local_rope.dims = local_rope_dims(keys, k.rope, k.s.heads[0].k_dim);
     k.local_rope.base = keys.positive("rope.freq_base_swa", k.local_rope.base);
   }
   k.alibi = f.alibi_key ? keys.factor("attention.max_alibi_bias", f.alibi) : f.alibi;
   if (f.clamp_key) k.clamp = keys.factor("attention.clamp_kqv");
   if (f.temper_key) k.temper = temper_of(keys);
+  if (f.value_scale_key && keys.factor("attention.value_scale") != 0)
+    k.out_scale = keys.positive("attention.value_scale");
   k.embedding_scale = f.embedding_scale, k.residual_scale = f.residual_scale;
   if (!f.scale_keys) {
     for (const char* suffix : {"embedding_scale", "residual_scale"}) keys.warn_unless_zero(suffix, warnings);
@@ -101,7 +105,9 @@ blocks::Norm norm_of(Tensors& tensors, const Form& f, const std::string& prefix,
                      const DecoderSizes& s) {
   if (stem == nullptr) return {};
   if (!f.norm_weights) return {.kind = f.norm, .eps = s.eps};
-  return tensors.norm(f.norm, prefix + stem, s.n_embd, s.eps);
+  blocks::Norm n = tensors.norm(f.norm, prefix + stem, s.n_embd, s.eps);
+  if (f.rms_biases) n.bias = tensors.vector(prefix + stem + ".bias", s.n_embd);
+  return n;
 }
 
 void head_norms(Tensors& tensors, const Form& f, const std::string& prefix, double eps,
@@ -155,6 +161,26 @@ bool turns(const Form& f, const Shared& k, std::int64_t layer) {
   return true;
 }
 
+void gate_of(Tensors& tensors, const Form& f, const std::string& prefix, std::int64_t n_embd,
+             blocks::Attention& a) {
+  const std::string stem = prefix + "attn_gate";
+  a.gate_fn = f.gate_fn;
+  switch (f.gates) {
+    case Form::Gates::None:
+      return;
+    case Form::Gates::OfHeads:
+      a.gate = tensors.linear(stem, a.shape.n_head, n_embd);
+      return;
+    case Form::Gates::OfValues:
+      a.gate = tensors.linear(stem, a.shape.out_cols(), n_embd);
+      return;
+    case Form::Gates::OfEither:
+      const bool of_heads = tensors.rows_of(stem + ".weight") == a.shape.n_head;
+      a.gate = tensors.linear(stem, of_heads ? a.shape.n_head : a.shape.out_cols(), n_embd);
+      return;
+  }
+}
+
 blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k, std::int64_t layer) {
   const std::string prefix = layer_prefix(layer);
   const auto dim = static_cast<double>(k.s.heads[layer].k_dim);
@@ -164,6 +190,7 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
     return a;
   }
   a.qkv = tensors.qkv(prefix, a.shape, k.s.n_embd);
+  if (!f.qkv_bias) a.qkv.fused.bias = a.qkv.q.bias = a.qkv.k.bias = a.qkv.v.bias = {};
   a.clamp = k.clamp;
   head_norms(tensors, f, prefix, k.s.eps, a);
   if (turns(f, k, layer)) a.rope = k.windows[layer] > 0 ? k.local_rope : k.rope;
@@ -179,11 +206,13 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
     a.temper = blocks::Temper{.by = 0.1, .period = f.unturned_temper_period, .offset = 1};
   a.alibi = k.alibi;
   a.window = k.windows[layer];
-  if (f.sinks) a.sinks = tensors.vector(prefix + "attn_sinks.weight", a.shape.n_head);
-  if (f.value_gates) a.gate = tensors.linear(prefix + "attn_gate", a.shape.out_cols(), k.s.n_embd);
-  if (f.head_gates) a.gate = tensors.linear(prefix + "attn_gate", a.shape.n_head, k.s.n_embd);
+  const std::string sinks = prefix + "attn_sinks.weight";
+  if (f.sinks == Form::Sinks::Needed || (f.sinks == Form::Sinks::IfThere && tensors.has(sinks)))
+    a.sinks = tensors.vector(sinks, a.shape.n_head);
+  gate_of(tensors, f, prefix, k.s.n_embd, a);
   a.out = tensors.linear(prefix + "attn_output", k.s.n_embd, a.shape.out_cols());
   if (!f.out_bias) a.out.bias = {};
+  a.out_scale = k.out_scale;
   return a;
 }
 
@@ -192,6 +221,7 @@ blocks::Ffn ffn_of(Tensors& tensors, const Form& f, const std::string& prefix, s
   if (f.gate == Form::Gate::Own) {
     blocks::Ffn ffn = tensors.gated_ffn(prefix, n_ff, n_embd, f.fn);
     if (!f.ffn_bias) ffn.gate.bias = ffn.up.bias = ffn.down.bias = {};
+    ffn.limit = f.ffn_limit, ffn.up_one = f.ffn_up_one;
     return ffn;
   }
   const bool joined = f.gate == Form::Gate::InUp;
@@ -216,6 +246,21 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   if (beside) l.moe_norm = norm_of(tensors, f, l.prefix, "ffn_norm_exps", k.s);
 }
 
+void ignore_indexer(Tensors& tensors, const std::string& prefix) {
+  for (const char* part : {"q_proj", "k_proj", "q_norm", "k_norm"})
+    tensors.ignore(prefix + "indexer." + part + ".weight");
+}
+
+// The context is as long as the graph is right.
+void limit_reach(const Form& f, Shared& k, std::vector<std::string>& warnings) {
+  if (f.reach == 0) return;
+  for (ir::RopeArgs* rope : {&k.rope, &k.local_rope})
+    rope->limit = rope->limit == 0 ? f.reach : std::min(rope->limit, f.reach);
+  if (f.indexed && f.reach < k.s.n_ctx_train)
+    warnings.push_back(cat("sparse attention is not supported yet: the context ends at ", f.reach,
+                           " tokens, up to where it sees all, the model was made for ", k.s.n_ctx_train));
+}
+
 }  // namespace
 
 LoadedModel load_dense(const File& file, const Form& f) {
@@ -237,11 +282,12 @@ LoadedModel load_dense(const File& file, const Form& f) {
   if (f.turn != Form::Turn::None && f.factors) {
     rope_factors(keys, tensors, k.rope, warnings);
     k.local_rope.factors = k.rope.factors, k.local_rope.limit = k.rope.limit;
-    if (f.reach > 0) k.rope.limit = k.local_rope.limit = f.reach;
   } else {
     tensors.ignore("rope_freqs.weight");
   }
+  limit_reach(f, k, warnings);
   std::vector<blocks::Layer> layers;
+  tensors.ignore_layers_from(s.n_layer);
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
     blocks::Layer l{.prefix = layer_prefix(i), .parallel = f.parallel};
     if (s.heads[i].n_head > 0) {
@@ -254,6 +300,7 @@ LoadedModel load_dense(const File& file, const Form& f) {
       feed_forward(tensors, f, k, i, l);
       l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
     }
+    if (f.indexed) ignore_indexer(tensors, l.prefix);
     if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
     layers.push_back(std::move(l));
   }

@@ -19,7 +19,8 @@ struct Form {
   // Norms: the stems of their tensors, null where the family has none there. Without weights there are no tensors.
   blocks::Norm::Kind norm = blocks::Norm::Kind::Rms;
   bool norm_weights = true;
-  bool zero_eps = false;  // files may have no epsilon
+  bool rms_biases = false;  // RMS norms have biases
+  bool zero_eps = false;    // files may have no epsilon
   const char* token_norm = nullptr;
   const char* attn_norm = "attn_norm";
   const char* post_attn_norm = nullptr;
@@ -56,29 +57,41 @@ struct Form {
   // Windows: attention.sliding_window and its pattern.
   bool slides = false;
   std::int64_t default_window = 0;  // positions, where the file doesn't say; 0: it must
-  std::int64_t period = 1;    // layer i slides unless (i + 1) % period == 0, where the file has no pattern
-  double local_base = 0;      // RoPE base of sliding layers where the file has none; 0: that of the others
-  bool local_scaled = false;  // whether rope.scaling.* holds for them too
-  bool sinks = false;         // attn_sinks
+  std::int64_t period = 1;      // layer i slides unless (i + 1) % period == 0, where the file has no pattern
+  double local_base = 0;        // RoPE base of sliding layers where the file has none; 0: that of the others
+  bool local_scaled = false;    // whether rope.scaling.* holds for them too
+  bool first_sees_all = false;  // layer i slides unless i % period == 0
+  bool local_dims = false;      // rope.dimension_count_swa counts
+  enum class Sinks { None, Needed, IfThere } sinks = Sinks::None;  // attn_sinks
 
   // Attention.
-  bool clamp_key = false;                 // attention.clamp_kqv
-  bool temper_key = false;                // attention.temperature_scale
-  bool score_by_dim = false;              // scores are scaled by 1/d in place of 1/sqrt(d)
-  bool out_bias = true;                   // attn_output.bias counts, where the file has it
-  bool head_gates = false;                // attn_gate: one gate for each head's output
-  bool value_gates = false;               // attn_gate: one for each value of the heads' outputs
+  bool clamp_key = false;     // attention.clamp_kqv
+  bool temper_key = false;    // attention.temperature_scale
+  bool score_by_dim = false;  // scores are scaled by 1/d in place of 1/sqrt(d)
+  bool qkv_bias = true;       // attn_{qkv,q,k,v}.bias count, where the file has them
+  bool out_bias = true;       // attn_output.bias counts, where the file has it
+  enum class Gates {
+    None,
+    OfHeads,   // attn_gate: one for each head's output
+    OfValues,  // one for each value of the heads' outputs
+    OfEither   // its number of rows says
+  } gates = Gates::None;
+  ir::Fn gate_fn = ir::Fn::sigmoid;
+  bool value_scale_key = false;           // attention.value_scale
   double score_scale = 0, score_cap = 0;  // of the scores, where neither their size nor a key says
   bool plain_turned_norms = false;        // q and k of layers that turn are normed after it, without weights
   std::int64_t unturned_temper_period =
       0;                   // layers that don't turn scale q by 1 + log(1 + (pos + 1) / period) / 10
   std::int64_t reach = 0;  // positions for which the graph is right; 0: all
+  bool indexed = false;    // up to there attention sees everything: indexer.* has no meaning
 
   // Feed-forward network, in turn with attention or beside it.
   ir::Fn fn = ir::Fn::silu;
   enum class Gate { Own, InUp, None } gate = Gate::Own;  // ffn_gate, the first half of ffn_up, or no gate
   bool ffn_bias = true;                                  // its biases count, where the file has them
-  std::int64_t ff_divisor = 1;                           // of feed_forward_length
+  double ffn_limit = 0;                                  // see blocks::Ffn, and of shared experts
+  bool ffn_up_one = false;
+  std::int64_t ff_divisor = 1;  // of feed_forward_length
   bool parallel = false;
 
   // Factors: the keys embedding_scale, residual_scale and attention.scale with these defaults, 0: none.
@@ -129,7 +142,9 @@ struct Form {
       Added,
       Before
     } dense = Dense::None;  // the dense network too: in the sum, or before
-    double sum_scale = 1;   // of the sum, where there is a shared or dense network
+    double second_scale =
+        0;                 // a mixture of what the first one made (ffn_*_chexps) is added times this; 0: none
+    double sum_scale = 1;  // of the sum, where there is a shared or dense network
   } experts;
 };
 

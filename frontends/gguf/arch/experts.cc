@@ -76,6 +76,17 @@ void gated_shared(Tensors& tensors, const std::string& prefix, ir::Fn fn, std::i
   m.gated_shared_down = tensors.stack(prefix + "ffn_down_shexp.weight", 1, n_embd, n);
 }
 
+void second_mixture(Tensors& tensors, const Experts& e, const ExpertSizes& s, const std::string& prefix,
+                    ir::Fn fn, std::int64_t n_embd, blocks::Moe& m) {
+  const std::int64_t n = tensors.rows_of(prefix + "ffn_up_chexps.weight");
+  m.second = {.gate = tensors.stack(prefix + "ffn_gate_chexps.weight", s.n, n, n_embd),
+              .up = tensors.stack(prefix + "ffn_up_chexps.weight", s.n, n, n_embd),
+              .used = s.used,
+              .fn = fn};
+  m.second_down = tensors.stack(prefix + "ffn_down_chexps.weight", s.n, n_embd, n);
+  m.second_scale = e.second_scale;
+}
+
 }  // namespace
 
 ExpertSizes expert_sizes(const Keys& keys, const Form& form) {
@@ -129,6 +140,7 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
   }
   m.down = tensors.stack(name("down", "_exps.weight"), s.n, n_embd, n_ff);
   m.down_bias = tensors.find_vectors(name("down", "_exps.bias"), s.n, n_embd);
+  if (e.second_scale > 0) second_mixture(tensors, e, s, prefix, form.fn, n_embd, m);
   if (e.dense == Experts::Dense::Added && tensors.has(prefix + "ffn_up.weight")) {
     m.shared = tensors.gated_ffn(prefix, tensors.rows_of(prefix + "ffn_up.weight"), n_embd, form.fn);
   } else if (tensors.has(prefix + "ffn_gate_inp_shexp.weight")) {
@@ -137,6 +149,7 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
     m.shared =
         tensors.gated_ffn(prefix, tensors.rows_of(prefix + "ffn_up_shexp.weight"), n_embd, form.fn, "_shexp");
   }
+  m.shared.limit = form.ffn_limit, m.shared.up_one = form.ffn_up_one;
   if (m.shared || m.shared_gate) m.sum_scale = e.sum_scale;
   return m;
 }

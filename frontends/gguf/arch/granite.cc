@@ -24,7 +24,7 @@ LoadedModel load_granite_swa(const File& file) {
   return load_dense(file, {.name = "granite_swa",
                            .turned = Form::Turned::ByKey,
                            .slides = true,
-                           .sinks = true,
+                           .sinks = Form::Sinks::Needed,
                            .scale_keys = true,
                            .logits = Form::Logits::Over});
 }

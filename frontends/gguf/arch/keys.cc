@@ -20,10 +20,18 @@ std::string Keys::of_layer(std::string_view suffix, std::int64_t layer) const {
   return value != nullptr && value->is_array() ? cat(" for layer ", layer) : "";
 }
 
+std::vector<bool> Keys::flags(std::string_view suffix, std::int64_t n_layer, bool fallback) const {
+  std::vector<bool> all =
+      file_.per_layer_bool(full(suffix), static_cast<std::uint32_t>(n_layer + predictors()), fallback);
+  all.resize(static_cast<std::size_t>(n_layer));
+  return all;
+}
+
 std::vector<std::int64_t> Keys::sizes(std::string_view suffix, std::int64_t n_layer,
                                       std::int64_t least) const {
-  const std::vector<std::uint32_t> values =
-      file_.per_layer_u32(full(suffix), static_cast<std::uint32_t>(n_layer));
+  std::vector<std::uint32_t> values =
+      file_.per_layer_u32(full(suffix), static_cast<std::uint32_t>(n_layer + predictors()));
+  values.resize(static_cast<std::size_t>(n_layer));
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < least || values[i] > kMaxSize) {
       fail(suffix, cat("expected ", least, " to ", kMaxSize, ", found ", values[i],

@@ -32,6 +32,10 @@ class Keys {
   std::optional<std::int64_t> find_size(std::string_view suffix) const;  // where present, in [1, kMaxSize]
   // " for layer 3" where the key has a value for each layer, else nothing.
   std::string of_layer(std::string_view suffix, std::int64_t layer) const;
+  // Layers behind the model's own that predict further tokens; block_count and arrays count them.
+  std::int64_t predictors() const { return file_.get_u32(full("nextn_predict_layers"), 0); }
+  // One flag for each layer, from a scalar or an array.
+  std::vector<bool> flags(std::string_view suffix, std::int64_t n_layer, bool fallback) const;
   // One size for each layer, from a scalar or an array. Without a fallback the key is required.
   std::vector<std::int64_t> sizes(std::string_view suffix, std::int64_t n_layer,
                                   std::int64_t least = 1) const;

@@ -88,7 +88,7 @@ LoadedModel load_spark2_5(const File& file) {
                            .turn = Turn::Halves,
                            .slides = true,
                            .local_scaled = true,
-                           .head_gates = true,
+                           .gates = Form::Gates::OfHeads,
                            .fn = ir::Fn::gelu_tanh});
 }
 

@@ -54,7 +54,7 @@ LoadedModel load_gpt_oss(const File& file) {
              .slides = true,
              .period = 2,
              .local_scaled = true,
-             .sinks = true,
+             .sinks = Form::Sinks::Needed,
              .fn = ir::Fn::gelu_quick,
              .experts = {.in = In::Layers, .weights = Weights::SoftmaxOfChosen, .limit = 7, .up_add = 1}});
 }
@@ -215,7 +215,7 @@ LoadedModel load_afmoe(const File& file) {
                            .period = 4,
                            .local_scaled = true,
                            .out_bias = false,
-                           .value_gates = true,
+                           .gates = Form::Gates::OfValues,
                            .embedding_scale = std::sqrt(static_cast<double>(keys.size("embedding_length"))),
                            .experts = {.in = In::Layers,
                                        .dense_lead = true,
@@ -275,6 +275,85 @@ LoadedModel load_llama4(const File& file) {
              .unturned_temper_period = kChunk,
              .reach = kChunk,
              .experts = {.in = In::Layers, .step = true, .weights = Weights::Sigmoid, .weigh_input = true}});
+}
+
+// Gates of attention's output by softplus, of each head or of each value; sliding layers turn dimensions of their own.
+LoadedModel load_laguna(const File& file) {
+  const Keys keys(file, "laguna");
+  return load_dense(file, {.name = "laguna",
+                           .head_norms = HeadNorms::Each,
+                           .turn = Turn::Halves,
+                           .factors = false,
+                           .slides = file.get_u32(keys.full("attention.sliding_window"), 0) > 0,
+                           .period = 4,
+                           .first_sees_all = true,
+                           .local_dims = true,
+                           .out_bias = false,
+                           .gates = Form::Gates::OfEither,
+                           .gate_fn = ir::Fn::softplus,
+                           .experts = {.in = In::Layers,
+                                       .dense_lead = true,
+                                       .weights = Weights::ByKey,
+                                       .sigmoid_unless_said = true,
+                                       .norm = Norm::ByKey}});
+}
+
+LoadedModel load_mimo2(const File& file) {
+  const Keys keys(file, "mimo2");
+  if (!keys.has("attention.sliding_window_pattern"))
+    keys.unsupported("attention.sliding_window",
+                     "windows without a sliding_window_pattern are not supported");
+  return load_dense(
+      file, {.name = "mimo2",
+             .turn = Turn::Halves,
+             .factors = false,
+             .slides = true,
+             .local_scaled = true,
+             .sinks = Form::Sinks::IfThere,
+             .qkv_bias = false,
+             .out_bias = false,
+             .value_scale_key = true,
+             .head = Form::Head::Own,
+             .experts = {
+                 .in = In::Layers, .where_routed = true, .weights = Weights::Sigmoid, .norm = Norm::Always}});
+}
+
+// Beyond the first layers, tokens see only the blocks of positions that an indexer ranks best, which are all of them up
+// to indexer.top_k blocks: further positions are refused.
+LoadedModel load_minimax_m3(const File& file) {
+  const Keys keys(file, "minimax-m3");
+  const std::int64_t reach = keys.size("attention.indexer.top_k") * keys.size("attention.indexer.block_size");
+  return load_dense(file, {.name = "minimax-m3",
+                           .head_norms = HeadNorms::Each,
+                           .turn = Turn::Halves,
+                           .factors = false,
+                           .out_bias = false,
+                           .reach = reach,
+                           .indexed = true,
+                           .fn = ir::Fn::gelu_quick,
+                           .ffn_limit = 7,
+                           .ffn_up_one = true,
+                           .head = Form::Head::Own,
+                           .experts = {.in = In::Layers,
+                                       .dense_lead = true,
+                                       .weights = Weights::ByKey,
+                                       .norm = Norm::ByKey,
+                                       .limit = 7,
+                                       .up_add = 1}});
+}
+
+// A second, smaller mixture reads what the first one made.
+LoadedModel load_grovemoe(const File& file) {
+  const Keys keys(file, "grovemoe");
+  if (keys.size("experts_per_group") != 1)
+    keys.unsupported("experts_per_group", "groups of experts that share a smaller one are not supported");
+  return load_dense(file, {.name = "grovemoe",
+                           .head_norms = HeadNorms::Each,
+                           .turn = Turn::Halves,
+                           .factors = false,
+                           .experts = {.in = In::Layers,
+                                       .norm = Norm::Always,
+                                       .second_scale = keys.positive("expert_group_scale")}});
 }
 
 LoadedModel load_cohere2moe(const File& file) {

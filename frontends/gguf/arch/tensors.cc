@@ -1,6 +1,7 @@
 #include "frontends/gguf/arch/tensors.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "compiler/base/error.h"
 
@@ -79,6 +80,17 @@ ir::WeightId Tensors::flat(const std::string& name, std::int64_t rows, std::int6
 
 void Tensors::ignore(std::string_view name) {
   if (has(name)) used_.emplace(name);
+}
+
+void Tensors::ignore_layers_from(std::int64_t layer) {
+  for (const Tensor& tensor : file_.tensors()) {
+    if (!tensor.name.starts_with("blk.")) continue;
+    const std::string_view number = tensor.name.substr(4, tensor.name.find('.', 4) - 4);
+    std::int64_t of = -1;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), of);
+    if (error == std::errc() && end == number.data() + number.size() && of >= layer)
+      used_.emplace(tensor.name);
+  }
 }
 
 blocks::Norm Tensors::rms_norm(const std::string& stem, std::int64_t size, double eps) {
