@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/text/output/format.h"
+#include "runtime/text/output/scan.h"
 
 namespace gcrt {
 namespace {
@@ -414,15 +415,11 @@ constexpr Switch kSwitches[] = {
 };
 constexpr uint32_t kSwitchCount = static_cast<uint32_t>(ThinkSwitch::kCount);
 
-bool contains(Str text, Str part) {
-  return memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
-}
-
 bool shows(Str text, const OutputRow& row) {
   for (const char* marker : row.all)
-    if (marker && !contains(text, marker)) return false;
+    if (marker && output::find(text, marker) == output::kNowhere) return false;
   for (const char* marker : row.none)
-    if (marker && contains(text, marker)) return false;
+    if (marker && output::find(text, marker) != output::kNowhere) return false;
   return row.all[0] != nullptr;
 }
 
@@ -466,11 +463,7 @@ Str OutputFormat::reasoning_close() const { return row_->think_close ? Str(row_-
 
 Str OutputFormat::call_trigger() const {
   if ((row_->flags & kBareList) || ((row_->flags & kBareCall) && !row_->head)) return {};
-  Str s = row_->section_open ? row_->section_open : row_->head ? row_->head : "";
-  while (s.starts_with("~")) s = s.sub(1);
-  size_t n = 0;
-  while (n < s.size() && s[n] != '~' && s[n] != '%') ++n;
-  return s.sub(0, n);
+  return output::literal_head(row_->section_open ? row_->section_open : row_->head ? row_->head : "");
 }
 
 bool OutputFormat::append_switches(Thinking thinking, Vec<char>& json) const {

@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+#include "runtime/text/output/scan.h"
+
 namespace gcrt {
 namespace {
 
 constexpr Str kGemmaQuote = "<|\"|>";
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+using output::is_space;
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f'); }
 

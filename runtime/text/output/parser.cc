@@ -3,35 +3,21 @@
 #include <string.h>
 
 #include "runtime/base/format.h"
+#include "runtime/text/output/scan.h"
 #include "runtime/text/utf8.h"
 
 namespace gcrt {
+using namespace output;
 namespace {
 
 constexpr size_t kMaxName = 256;     // bytes of what stands where a name or id belongs
 constexpr size_t kMaxHeader = 1024;  // bytes of a header
 constexpr size_t kCompactAt = 4096;  // used bytes of the raw text that are worth moving the rest
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
-// The literal that a pattern begins with.
-Str literal_head(const char* pattern) {
-  Str s = pattern;
-  while (s.starts_with("~")) s = s.sub(1);
-  size_t n = 0;
-  while (n < s.size() && s[n] != '~' && s[n] != '%') ++n;
-  return s.sub(0, n);
-}
-
-size_t find(Str text, Str part) {
-  const void* p = part.empty() ? nullptr : memmem(text.data(), text.size(), part.data(), part.size());
-  return p ? static_cast<size_t>(static_cast<const char*>(p) - text.data()) : SIZE_MAX;
-}
-
 // A word of a header: up to a space or the next token.
 Str header_word(Str header, Str before) {
   const size_t at = find(header, before);
-  if (at == SIZE_MAX) return {};
+  if (at == kNowhere) return {};
   const Str s = header.sub(at + before.size());
   size_t n = 0;
   while (n < s.size() && !is_space(s[n]) && s[n] != '<') ++n;
@@ -279,7 +265,7 @@ OutputParser::Step OutputParser::act(const Mark& mark) {
       }
       const Str rest = unread().sub(mark.text.size());
       const size_t end = find(rest.sub(0, kMaxHeader), row_->header_close);
-      if (end == SIZE_MAX) return rest.size() < kMaxHeader && !final_ ? Step::kWait : Step::kPlain;
+      if (end == kNowhere) return rest.size() < kMaxHeader && !final_ ? Step::kWait : Step::kPlain;
       return read_header(rest.sub(0, end), mark.text.size() + end + strlen(row_->header_close), false);
     }
   }
@@ -366,8 +352,8 @@ OutputParser::Step OutputParser::header() {
       may_begin = may_begin || start.starts_with(rest);
     }
   }
-  const size_t end = begins ? find(rest.sub(0, kMaxHeader), row_->header_close) : SIZE_MAX;
-  if (end != SIZE_MAX) return read_header(rest.sub(0, end), end + strlen(row_->header_close), opening_);
+  const size_t end = begins ? find(rest.sub(0, kMaxHeader), row_->header_close) : kNowhere;
+  if (end != kNowhere) return read_header(rest.sub(0, end), end + strlen(row_->header_close), opening_);
   if ((begins || may_begin) && rest.size() < kMaxHeader) return Step::kWait;
   state_ = State::kText;
   return Step::kMove;
@@ -430,6 +416,7 @@ OutputParser::Match OutputParser::match(Str rest, const char* pattern, size_t* u
       if (i + n == rest.size()) return Match::kCut;
       const Str here = rest.sub(i + n);
       if (!until.empty() && here.starts_with(until)) break;
+      if (!until.empty() && until.starts_with(here)) return Match::kCut;
       if (word && (is_space(here[0]) || here[0] == '<' || here[0] == '{')) break;
       if (here[0] == '\n') return Match::kNo;
     }

@@ -2,24 +2,18 @@
 #include <string.h>
 
 #include "runtime/text/output/parser.h"
+#include "runtime/text/output/scan.h"
 
 namespace gcrt {
+using namespace output;
 namespace {
 
-constexpr size_t kMaxWord = 256;    // bytes of a key, name or id in JSON
-constexpr size_t kMaxSpace = 1024;  // bytes of white space that a marker waits through
+constexpr size_t kMaxWord = 256;  // bytes of a key, name or id in JSON
 
 constexpr const char* kArgumentsFollow[] = {"~,~\"parameters\"", "~,~\"arguments\""};
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 bool is_word(char c) {
   return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c == '.' || c == '-';
-}
-
-size_t skip_space(Str s) {
-  size_t i = 0;
-  while (i < s.size() && is_space(s[i])) ++i;
-  return i;
 }
 
 // Bytes of the JSON string at s[0], or 0 when its end is not there.

@@ -4,25 +4,13 @@
 #include <string.h>
 
 #include "runtime/text/output/parser.h"
+#include "runtime/text/output/scan.h"
 
 namespace gcrt {
+using namespace output;
 namespace {
 
-constexpr size_t kMaxSpace = 1024;
 constexpr Str kCdataOpen = "<![CDATA[", kCdataClose = "]]>";
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
-size_t skip_space(Str s) {
-  size_t i = 0;
-  while (i < s.size() && is_space(s[i])) ++i;
-  return i;
-}
-
-size_t find(Str text, Str part, size_t from) {
-  const void* p = memmem(text.data() + from, text.size() - from, part.data(), part.size());
-  return p ? static_cast<size_t>(static_cast<const char*>(p) - text.data()) : SIZE_MAX;
-}
 
 // Bytes at the end of `text` that `part` may begin with.
 size_t begun(Str text, Str part) {
@@ -145,11 +133,7 @@ OutputParser::Match OutputParser::follows_value(Str rest) const {
   const char* const patterns[] = {row_->param_open, row_->tail, row_->section_close, row_->head};
   for (const char* pattern : patterns) {
     if (!pattern) continue;
-    Str head = pattern;
-    while (head.starts_with("~")) head = head.sub(1);
-    size_t n = 0;
-    while (n < head.size() && head[n] != '~' && head[n] != '%') ++n;
-    head = head.sub(0, n);
+    const Str head = literal_head(pattern);
     if (rest.starts_with(head)) return Match::kYes;
     if (head.starts_with(rest)) best = Match::kCut;
   }
@@ -160,18 +144,18 @@ OutputParser::Step OutputParser::value_text() {
   const Str rest = unread();
   const Str close = cdata_ ? kCdataClose : Str(row_->param_close);
   const bool padded = row_->flags & kPaddedValues;
-  size_t end = SIZE_MAX, from = 0;
+  size_t end = kNowhere, from = 0;
   Match follows = Match::kNo;
   for (;;) {
     end = find(rest, close, from);
-    if (end == SIZE_MAX) break;
+    if (end == kNowhere) break;
     const Str after = rest.sub(end + close.size());
     follows = cdata_ ? Match::kYes : follows_value(after);
     if (follows == Match::kCut && final_) follows = Match::kYes;
     if (follows != Match::kNo) break;
     from = end + 1;
   }
-  size_t n = end != SIZE_MAX ? end : rest.size() - begun(rest, close);
+  size_t n = end != kNowhere ? end : rest.size() - begun(rest, close);
   if (padded && n && rest[n - 1] == '\n') --n;
   if (!put_string_piece(rest.sub(0, n))) return no_memory();
   if (follows != Match::kYes) {
@@ -251,31 +235,31 @@ OutputParser::Step OutputParser::nested_scalar(Str rest) {
   const Str mark = row_->param_open;
   if (value_as_ == ValueAs::kJson) {
     const size_t end = find(rest, mark, 0);
-    const size_t n = end != SIZE_MAX ? end : rest.size() - begun(rest, mark);
+    const size_t n = end != kNowhere ? end : rest.size() - begun(rest, mark);
     if (value_done_) {
       if (skip_space(rest.sub(0, n)) < n)
         return fail("an argument that is not of its type, at", rest.sub(0, 40));
       take(n);
-      return end != SIZE_MAX ? Step::kMove : Step::kWait;
+      return end != kNowhere ? Step::kMove : Step::kWait;
     }
     Vec<char>& to = calls_.back().arguments;
     const size_t from = to.size();
     size_t used = 0;
-    const JsonValue::Result r = json_.read(rest.sub(0, n), end != SIZE_MAX, &used, to);
+    const JsonValue::Result r = json_.read(rest.sub(0, n), end != kNowhere, &used, to);
     take(used);
     if (!delta(OutputDelta::kArguments, from, to.size()) || r == JsonValue::Result::kMemory)
       return no_memory();
-    if (r == JsonValue::Result::kMore && end == SIZE_MAX) return Step::kWait;
+    if (r == JsonValue::Result::kMore && end == kNowhere) return Step::kWait;
     if (r != JsonValue::Result::kDone)
       return fail("an argument that is not of its type, at", rest.sub(0, 40));
     value_done_ = true;
     return Step::kMove;
   }
   const size_t end = find(rest, mark, 0);
-  const size_t n = end != SIZE_MAX ? end : rest.size() - begun(rest, mark);
+  const size_t n = end != kNowhere ? end : rest.size() - begun(rest, mark);
   if (!put_string_piece(rest.sub(0, n))) return no_memory();
   take(n);
-  return end != SIZE_MAX ? Step::kMove : Step::kWait;
+  return end != kNowhere ? Step::kMove : Step::kWait;
 }
 
 // A tag that opens or closes something. `rest` begins with the mark.

@@ -8,7 +8,8 @@ namespace gcrt {
 namespace {
 
 constexpr int kMaxReferences = 8;
-constexpr int kMaxChoices = 3;  // deep: schemas come from clients, and choices within choices multiply
+// Schemas come from clients, and choices within choices multiply: so many are looked at for one question.
+constexpr int kMaxVisits = 200;
 
 uint32_t type_named(Str token) {
   struct Named {
@@ -47,9 +48,9 @@ Str resolve(Str schema, Str root) {
   return {};
 }
 
-uint32_t types(Str schema, Str root, int depth) {
+uint32_t types(Str schema, Str root, int* visits) {
   schema = resolve(schema, root);
-  if (!schema.starts_with("{") || depth > kMaxChoices) return kTypeAny;
+  if (!schema.starts_with("{") || --*visits < 0) return kTypeAny;
   size_t at = 0;
   Str item;
   if (const Str type = json_find(schema, "type"); !type.empty()) {
@@ -68,12 +69,12 @@ uint32_t types(Str schema, Str root, int depth) {
   for (const char* key : kChoices)
     if (const Str choices = json_find(schema, key); choices.starts_with("[")) {
       uint32_t all = 0;
-      while (json_element(choices, &at, &item)) all |= types(item, root, depth + 1);
+      while (json_element(choices, &at, &item)) all |= types(item, root, visits);
       return all ? all : kTypeAny;
     }
   if (const Str parts = json_find(schema, "allOf"); parts.starts_with("[")) {
     uint32_t all = kTypeAny;
-    while (json_element(parts, &at, &item)) all &= types(item, root, depth + 1);
+    while (json_element(parts, &at, &item)) all &= types(item, root, visits);
     return all ? all : kTypeAny;
   }
   if (!json_find(schema, "properties").empty()) return kTypeObject;
@@ -82,16 +83,16 @@ uint32_t types(Str schema, Str root, int depth) {
 }
 
 // The first of the schema and its choices that has `key`.
-Str with_key(Str schema, Str root, const char* key, int depth) {
+Str with_key(Str schema, Str root, const char* key, int* visits) {
   schema = resolve(schema, root);
   if (const Str value = json_find(schema, key); !value.empty()) return value;
-  if (depth > kMaxChoices) return {};
+  if (--*visits < 0) return {};
   constexpr const char* kChoices[] = {"anyOf", "oneOf", "allOf"};
   for (const char* choice : kChoices) {
     const Str all = json_find(schema, choice);
     size_t at = 0;
     for (Str item; json_element(all, &at, &item);)
-      if (const Str value = with_key(item, root, key, depth + 1); !value.empty()) return value;
+      if (const Str value = with_key(item, root, key, visits); !value.empty()) return value;
   }
   return {};
 }
@@ -117,15 +118,23 @@ uint32_t type_of_kind(char kind) {
   }
 }
 
-uint32_t schema_types(Str schema, Str root) { return types(schema, root, 0); }
+uint32_t schema_types(Str schema, Str root) {
+  int visits = kMaxVisits;
+  return types(schema, root, &visits);
+}
 
 Str schema_property(Str schema, Str root, Str key) {
-  if (const Str found = json_find(with_key(schema, root, "properties", 0), key); !found.empty()) return found;
-  const Str others = with_key(schema, root, "additionalProperties", 0);
+  int visits = kMaxVisits, more = kMaxVisits;
+  if (const Str found = json_find(with_key(schema, root, "properties", &visits), key); !found.empty())
+    return found;
+  const Str others = with_key(schema, root, "additionalProperties", &more);
   return others.starts_with("{") ? others : Str();
 }
 
-Str schema_items(Str schema, Str root) { return with_key(schema, root, "items", 0); }
+Str schema_items(Str schema, Str root) {
+  int visits = kMaxVisits;
+  return with_key(schema, root, "items", &visits);
+}
 
 Status ToolSet::open(Str json) {
   json_.clear();
