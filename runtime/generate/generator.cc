@@ -190,7 +190,9 @@ Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> messag
   while (max_tokens_ < 0 || times_.tokens < static_cast<uint64_t>(max_tokens_)) {
     int32_t token = 0;
     Status s = sample(&token);
-    if (s == kErrNan) format_to(message, "the model's output is not a number");
+    if (s == kErrNan)
+      format_to(message, mask_ == nullptr ? "the model's output is not a number"
+                                          : "no token may come next that is not ruled out otherwise");
     if (s == kOk) s = sampler_.accept(token);
     if (s == kOk && constraint_.self != nullptr) s = constraint_.accept(constraint_.self, token);
     if (s != kOk) return s;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/generate/grammar_constraint.h"
 #include "runtime/generate/testdata/fake_model.h"
 
 namespace gcrt {
@@ -272,6 +273,33 @@ TEST_F(GeneratorTest, AConstraintDecidesWhatMayCome) {
   EXPECT_EQ(even.accepted, (std::vector<int32_t>{byte('c'), byte('e'), byte('g')}));
   run({byte('a')}, true);
   EXPECT_EQ(even.begun, 2);
+}
+
+TEST_F(GeneratorTest, AGrammarDecidesWhatMayCome) {
+  GrammarConstraint grammar(libc_allocator());
+  char text[256] = "";
+  ASSERT_EQ(
+      grammar.init(GrammarConstraint::Kind::kGbnf, "root ::= \"b\" [cC]? \"x\" [0-9]", tokenizer_, text), kOk)
+      << text;
+  start({.constraint = grammar.constraint()});
+  Outcome r = run({byte('a')});
+  ASSERT_EQ(r.status, kOk) << r.message;
+  EXPECT_EQ(r.end, End::kEog);
+  EXPECT_EQ(r.text.substr(0, 3), "bcx");
+  EXPECT_EQ(r.text.size(), 4u);
+  EXPECT_EQ(run({byte('a')}, true).text, r.text);  // from its beginning again
+  grammar.suspend(true);
+  EXPECT_EQ(run({byte('w')}).text, "xyz");
+}
+
+TEST_F(GeneratorTest, AGrammarAndNoEnd) {
+  GrammarConstraint grammar(libc_allocator());
+  char text[256] = "";
+  ASSERT_EQ(grammar.init(GrammarConstraint::Kind::kGbnf, "root ::= \"b\"", tokenizer_, text), kOk) << text;
+  start({.ignore_eog = true, .constraint = grammar.constraint()});
+  const Outcome r = run({byte('a')});
+  EXPECT_EQ(r.text, "b");
+  EXPECT_EQ(r.message, "no token may come next that is not ruled out otherwise");
 }
 
 TEST_F(GeneratorTest, PenaltiesSeeThePrompt) {

@@ -122,7 +122,10 @@ int run_complete(App& app, const Options& options) {
   const size_t bos = tokenizer.available() && !prompt.ids.empty() && prompt.ids[0] == tokenizer.meta().bos;
   const int64_t whole = static_cast<int64_t>(prompt.ids.size());
   const int64_t keep = options.keep < 0 ? whole : max_of(options.keep, static_cast<int64_t>(bos));
-  if (!start_generator(app, options, &session, tokenizer, keep, &generator)) return kExitError;
+  GrammarConstraint grammar(app.memory);
+  if (!start_grammar(app, options, tokenizer, &grammar)) return kExitError;
+  if (!start_generator(app, options, &session, tokenizer, keep, grammar.constraint(), &generator))
+    return kExitError;
   const int64_t loaded_ns = now_ns();
 
   Stream stream{&app, options.ids || !tokenizer.available()};

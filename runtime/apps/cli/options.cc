@@ -77,6 +77,10 @@ constexpr Row kRows[] = {
   {kCha, "-cnv --conversation", nullptr, "chat: what 'chat' does anyway", Kind::kOn, AT(chat)},
   {kCha, "-st --single-turn", nullptr, "one answer and no more; without -p or -f all of standard input is the message", Kind::kOn, AT(single_turn)},
   {kCha, "--chat-template-kwargs", "JSON", "more variables of the chat template, an object", Kind::kText, AT(template_variables)},
+  {kGen, "--grammar", "TEXT", "what is generated follows this grammar (GBNF)", Kind::kText, AT(grammar)},
+  {kGen, "--grammar-file", "FILE", "the same, from a file", Kind::kText, AT(grammar_file)},
+  {kGen, "-j --json-schema", "JSON", "what is generated is JSON that fits this schema; {}: any JSON", Kind::kText, AT(json_schema)},
+  {kGen, "-jf --json-schema-file", "FILE", "the same, from a file", Kind::kText, AT(json_schema_file)},
   {kGen, "--context-shift", nullptr, "go on when the context is full: the oldest half, in a chat the oldest turns, are forgotten", Kind::kOn, AT(context_shift)},
   {kGen, "--no-context-shift", nullptr, "end there (default)", Kind::kOff, AT(context_shift)},
   {kRun, "--keep", "N", "tokens of the prompt that are not forgotten then; -1: all (default 0)", Kind::kInt, AT(keep), -1, kMost},
@@ -140,6 +144,7 @@ constexpr Row kRows[] = {
   {kRun, "--no-perf", nullptr, "don't", Kind::kOff, AT(perf)},
   // ---- the terminal
   {kCha, "-v --verbose --show-timings", nullptr, "tokens and their speed after each answer, to standard error", Kind::kOn, AT(verbose)},
+  {kCha, "--verbose-prompt", nullptr, "the ids of each prompt, on one line, commas between, to standard error", Kind::kOn, AT(verbose_prompt)},
   {kCha, "-co --color", "WHEN", "on, off or auto: on a terminal, unless NO_COLOR is set (default)", Kind::kColor, AT(color)},
   {kCha, "-mli --multiline-input", nullptr, "Enter begins a new line, Alt-Enter sends", Kind::kOn, AT(multiline)},
   {kCha, "--simple-io", nullptr, "lines as the terminal gives them: no editing, no colours", Kind::kOn, AT(simple_io)},

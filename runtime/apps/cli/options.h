@@ -71,6 +71,10 @@ struct Options {
   int64_t n_predict = -1;
   bool ignore_eos = false;
   TextList stops;
+  const char* grammar = nullptr;
+  const char* grammar_file = nullptr;
+  const char* json_schema = nullptr;
+  const char* json_schema_file = nullptr;
   bool context_shift = false;
   int64_t keep = 0;
   // Chat.
@@ -82,6 +86,7 @@ struct Options {
   bool multiline = false;
   bool simple_io = false;
   bool verbose = false;
+  bool verbose_prompt = false;
   uint32_t color = 0;  // Color
   // Sampling. NaN or kUnset: the model's own default, or else the sampler's.
   static constexpr int64_t kUnset = INT64_MIN;

@@ -79,8 +79,38 @@ uint64_t choose_seed(const Options& options) {
 
 }  // namespace
 
+bool start_grammar(App& app, const Options& options, const Tokenizer& tokenizer, GrammarConstraint* grammar) {
+  const char* const texts[] = {options.grammar, options.json_schema};
+  const char* const files[] = {options.grammar_file, options.json_schema_file};
+  const int given =
+      (texts[0] != nullptr) + (texts[1] != nullptr) + (files[0] != nullptr) + (files[1] != nullptr);
+  if (given == 0) return true;
+  if (given > 1) {
+    app.fail("more than one grammar: --grammar, --grammar-file, -j and -jf exclude each other");
+    return false;
+  }
+  if (!tokenizer.available()) {
+    app.fail("this file has no tokenizer, which a grammar needs");
+    return false;
+  }
+  const bool schema = texts[1] != nullptr || files[1] != nullptr;
+  Vec<char> text(app.memory);
+  const char* const path = files[schema];
+  if (path != nullptr && !read_input(app, path, &text)) return false;
+  app.message[0] = 0;
+  const Status s =
+      grammar->init(schema ? GrammarConstraint::Kind::kJsonSchema : GrammarConstraint::Kind::kGbnf,
+                    path != nullptr ? str(text) : Str(texts[schema]), tokenizer, app.note());
+  if (s == kOk) return true;
+  if (app.message[0] != 0)
+    app.fail(schema ? "the JSON schema: " : "the grammar: ", Str(app.message));
+  else
+    app.fail_status(s);
+  return false;
+}
+
 bool start_generator(App& app, const Options& options, Session* session, const Tokenizer& tokenizer,
-                     int64_t keep, Generator* generator) {
+                     int64_t keep, const TokenConstraint& constraint, Generator* generator) {
   Vec<SamplerStage> chain(app.memory);
   Status s = make_chain(app, options, *session->model().facts, chain);
   LogitBias bias[TextList::kMost];
@@ -105,6 +135,7 @@ bool start_generator(App& app, const Options& options, Session* session, const T
     generate.seed = choose_seed(options);
     generate.context_shift = options.context_shift;
     generate.keep = keep;
+    generate.constraint = constraint;
     generate.chain = chain;
     generate.bias = {bias, options.logit_bias.n};
     if (options.dry_breakers.n != 0) generate.dry_breakers = {breakers, n_breakers};

@@ -62,6 +62,7 @@ class Chat {
       : app_(app),
         options_(options),
         talk_(template_, tokenizer_, app.memory),
+        grammar_(app.memory),
         generator_(app.memory),
         answer_(app.memory) {}
 
@@ -100,6 +101,7 @@ class Chat {
   ChatTemplate template_;
   Session session_;
   Conversation talk_;
+  GrammarConstraint grammar_;
   Generator generator_;
   ChatInput* input_ = nullptr;
   bool terminal_ = false, colors_ = false, line_open_ = false, interrupted_ = false;
@@ -137,7 +139,8 @@ bool Chat::set_up() {
   SessionOptions sizes = session_options(options_);
   sizes.most_k = kMostChosen;
   return start_session(app_, model_, sizes, &session_) &&
-         start_generator(app_, options_, &session_, tokenizer_, 0, &generator_);
+         start_grammar(app_, options_, tokenizer_, &grammar_) &&
+         start_generator(app_, options_, &session_, tokenizer_, 0, grammar_.constraint(), &generator_);
 }
 
 bool Chat::read_system() {
@@ -360,6 +363,15 @@ Chat::Then Chat::answer() {
   s = talk_.prompt(prompt, app_.note());
   answer_.clear();
   line_open_ = false;
+  if (s == kOk && options_.verbose_prompt) {
+    const char* comma = "";
+    for (int32_t id : talk_.ids()) {
+      app_.err.print(comma, id);
+      comma = ",";
+    }
+    app_.err.print("\n");
+    app_.err.flush();
+  }
   if (s == kOk) {
     generator_.set_keep(static_cast<int64_t>(talk_.fixed()));
     input_->answer_begins();

@@ -92,6 +92,7 @@ void ChatInput::draw(bool leave) {
 }
 
 ChatInput::Got ChatInput::edit(Vec<char>* message) {
+  app_.out.flush();
   terminal_.edit();
   editor_.begin(settings_.prompt);
   Got got = Got::kMessage;

@@ -130,6 +130,23 @@ TEST_F(ChatTest, TextsThatAreNone) {
   EXPECT_EQ(run(chat({"-p", "N"})).err, "fake: error: the model's output is not a number\n");
 }
 
+TEST_F(ChatTest, Grammars) {
+  EXPECT_EQ(run(chat({"-st", "-p", "w", "--grammar", "root ::= \"xy\" \"!\""})).out, "xy!\n");
+  std::ofstream(path("g.gbnf")) << "root ::= [x-z] [x-z]\n";
+  EXPECT_EQ(run(chat({"--grammar-file", path("g.gbnf")}), {.input = "w\nw\n"}).out, "xy\nxy\n");
+  EXPECT_EQ(run({"-p", "w", "--temp", "0", "--no-perf", "--grammar", "root ::= \"x\"?"}).out, "wx\n");
+  const Ran r = run(chat({"-st", "-p", "w", "--grammar", "root ::= nope"}));
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.err.find("fake: error: the grammar: "), 0u) << r.err;
+  EXPECT_EQ(run(chat({"--grammar", "root ::= \"x\"", "-j", "{}"})).err,
+            "fake: error: more than one grammar: --grammar, --grammar-file, -j and -jf exclude each other\n");
+}
+
+TEST_F(ChatTest, TellsItsPrompts) {
+  const Ran r = run(chat({"-st", "-p", "</s>", "--verbose-prompt"}));
+  EXPECT_EQ(r.err, "1,94,120,118,104,117,96,63,50,118,65\n");
+}
+
 TEST_F(ChatTest, TheContextsEnd) {
   Ran r = run(chat({"-st", "-c", "10", "-p", "a"}));
   EXPECT_EQ(r.status, 1);
