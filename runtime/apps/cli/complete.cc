@@ -89,7 +89,15 @@ void print_rate(Output& err, const char* what, uint64_t tokens, uint64_t steps, 
   err.print("\n");
 }
 
-void print_times(App& app, const Generator& generator, const Stream& stream, int64_t loaded_ns) {
+void print_grammar(Output& err, const GrammarConstraint::Times& t) {
+  const double mean = t.masks ? static_cast<double>(t.masks_ns) * 1e-3 / static_cast<double>(t.masks) : 0;
+  err.print("grammar:     compiled in ", Fixed{ms(t.compile_ns), 1}, " ms, vocabulary sorted in ",
+            Fixed{ms(t.vocab_ns), 1}, " ms; masks ", Fixed{mean, 1}, " us each, ",
+            Fixed{static_cast<double>(t.worst_mask_ns) * 1e-3, 0}, " us at worst\n");
+}
+
+void print_times(App& app, const Generator& generator, const GrammarConstraint& grammar, const Stream& stream,
+                 int64_t loaded_ns) {
   const GenerateTimes& t = generator.times();
   app.err.print("\nseed:        ", generator.seed(),
                 "\nload:        ", Fixed{ms(loaded_ns - app.start_ns), 1}, " ms");
@@ -98,6 +106,7 @@ void print_times(App& app, const Generator& generator, const Stream& stream, int
   app.err.print("\n");
   print_rate(app.err, "prompt:      ", t.prompt_tokens, t.prompt_tokens, t.prompt_ns);
   print_rate(app.err, "generation:  ", t.tokens, t.steps, t.generate_ns);
+  if (grammar.active()) print_grammar(app.err, grammar.times());
   app.err.print("total:       ", Fixed{ms(now_ns() - app.start_ns), 1}, " ms\n");
   app.err.flush();
 }
@@ -147,7 +156,7 @@ int run_complete(App& app, const Options& options) {
   app.out.flush();
   if (end == End::kContext)
     app.err.print(app.name, ": the context of ", session.options().n_ctx, " tokens is full (-c)\n");
-  if (options.perf && app.out.ok()) print_times(app, generator, stream, loaded_ns);
+  if (options.perf && app.out.ok()) print_times(app, generator, grammar, stream, loaded_ns);
   return app.done(end == End::kAborted ? kExitInterrupted : kExitOk);
 }
 

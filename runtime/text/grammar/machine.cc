@@ -291,6 +291,17 @@ Situation Machine::situation_of(Item item) {
   return finish();
 }
 
+void Machine::first_bytes(Situation s, uint64_t (&out)[4]) const {
+  for (uint64_t& word : out) word = 0;
+  for (size_t i = 0; i < n_items(s); ++i) {
+    const State& state = program_.states[item(s, i).state];
+    for (uint32_t e = 0; e < state.n_bytes; ++e) {
+      const ByteEdge& edge = program_.bytes[state.first_byte + e];
+      for (int b = edge.lo; b <= edge.hi; ++b) out[b / 64] |= uint64_t{1} << (b % 64);
+    }
+  }
+}
+
 Situation Machine::returned(uint32_t frame) {
   if (status_ != kOk) return kDead;
   const size_t known = returned_.size();

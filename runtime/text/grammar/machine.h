@@ -63,6 +63,8 @@ class Machine {
 
   // The situation of one item.
   Situation situation_of(Item item);
+  // The bytes that it has steps by, as bits.
+  void first_bytes(Situation s, uint64_t (&out)[4]) const;
   // What a frame returns to, as a situation.
   Situation returned(uint32_t frame);
   // Frames over the hole: a plain one, and one for the body of a repetition (its loop state) of no certain count.

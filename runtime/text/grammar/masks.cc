@@ -95,6 +95,9 @@ Status Masks::find(Local& l, uint32_t state, uint32_t loop) {
   if (machine_.status() != kOk) return machine_.status();
   const Situation start = machine_.situation_of({state, frame});
   l.plain = absorbs(start, counted);
+  if (l.plain && machine_.flags(machine_.step(start, 'a')) & Machine::kReturns)
+    for (int b = 0x20; b < 0xF5; ++b)  // the plain tokens that the walk passes over
+      if (b != '"' && b != '\\' && b != 0x7F) l.shared[b / 64] |= uint64_t{1} << (b % 64);
   ++counts_.walks;
   if (const Status s = walk(l, start, counted); s != kOk) return s;
   if (machine_.status() != kOk) return machine_.status();
@@ -146,19 +149,35 @@ Status Masks::walk(Local& l, Situation start, bool counted) {
         if (!(l.plain && trie.characters(e)) && !l.taken.push({trie.id(e), t + (turned ? 0 : 1)}))
           return kErrMemory;
     if (flags & Machine::kReturns) {
-      const uint32_t end = trie[node.skip].first;
-      if (leaves_.size() + (end - node.first) > kMostRests) {
-        l.whole = true;
-        return kOk;
-      }
-      for (uint32_t e = node.first; e < end; ++e) {
-        const int32_t id = trie.id(e);
-        const uint32_t bytes = static_cast<uint32_t>(vocab_.text(id).size()) - node.depth;
-        if (!leaves_.push({t, vocab_.text_begin(id) + node.depth, bytes, id})) return kErrMemory;
-      }
+      if (const Status status = leave(l, i, s, within, t); status != kOk) return status;
+      if (l.whole) return kOk;
     }
     at[node.depth] = s, turns[node.depth] = t;
     i = within ? i + 1 : node.skip;
+  }
+  return kOk;
+}
+
+// The rule may end at this node, and did not have to when `within`.
+Status Masks::leave(Local& l, uint32_t i, Situation s, bool within, uint32_t turns) {
+  const Trie& trie = vocab_.trie();
+  const Trie::Node& node = trie[i];
+  auto take = [&](uint32_t begin, uint32_t end) {
+    for (uint32_t e = begin; e < end; ++e) {
+      const int32_t id = trie.id(e);
+      const uint32_t bytes = static_cast<uint32_t>(vocab_.text(id).size()) - node.depth;
+      if (!leaves_.push({turns, vocab_.text_begin(id) + node.depth, bytes, id})) return kErrMemory;
+    }
+    l.whole = leaves_.size() > kMostRests;
+    return kOk;
+  };
+  if (!within) return take(node.first, trie[node.skip].first);
+  for (uint32_t child = i + 1; child < node.skip; child = trie[child].skip) {
+    const uint8_t byte = trie[child].byte;
+    if (machine_.step(s, byte) != kDead)
+      l.shared[byte / 64] |= uint64_t{1} << (byte % 64);
+    else if (const Status status = take(trie[child].first, trie[trie[child].skip].first); status != kOk)
+      return status;
   }
   return kOk;
 }
@@ -235,11 +254,15 @@ Status Masks::add_item(Machine::Item item, Span<uint64_t> mask, bool* whole) {
     return kOk;
   }
   if (const Status s = add_taken(*l, most, counted, mask); s != kOk) return s;
+  const Situation from = machine_.returned(below);
+  uint64_t first[4];
+  machine_.first_bytes(from, first);
+  for (int i = 0; i < 4; ++i) *whole |= (first[i] & l->shared[i]) != 0;
+  if (*whole) return machine_.status();
   for (const Leaving& leaving : l->leaving) {
     if (leaving.turns < least || leaving.turns > most) continue;
     for (int32_t id : leaving.ends) set_bit(mask, id);
     if (leaving.rests.n_nodes() == 0) continue;
-    const Situation from = machine_.returned(below);
     if (from != kDead) add_rests(leaving.rests, from, mask);
   }
   return machine_.status();

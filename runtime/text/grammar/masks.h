@@ -8,6 +8,10 @@
 // own, and the walk over it with the true stack ends at its first letters. (XGrammar's adaptive masks are the same
 // idea with the rests checked one by one, over a sorted list.)
 //
+// Where a rule may end after each byte (a name, a number), tokens could leave it anywhere. Kept are only the places where
+// the next byte cannot go on within the rule; if what the stack returns to begins with a byte that can, the text
+// is ambiguous there and the situation is walked as a whole.
+//
 // Within a counted repetition the same is found out for the turns of the repetition together with how many turns a token
 // takes: one walk serves all counts.
 //
@@ -60,9 +64,10 @@ class Masks {
     explicit Local(Allocator a) : taken(a), mask(a), upto(a), leaving(a) {}
     bool whole =
         false;  // too much leaves the rule, or turns are uncertain: the situation itself must be walked
-    bool plain = false;  // all plain tokens stay within
-    Vec<Taken> taken;    // others that do; by turns
-    Vec<uint64_t> mask;  // the same as a mask, when they are many and turns don't count
+    uint64_t shared[4] = {};  // bytes that go on within the rule at places where it may also end
+    bool plain = false;       // all plain tokens stay within
+    Vec<Taken> taken;         // others that do; by turns
+    Vec<uint64_t> mask;       // the same as a mask, when they are many and turns don't count
     uint32_t most_turns = 0;
     Vec<Vec<uint64_t>> upto;  // [turns] mask of those with at most so many, made when wanted
     Vec<Leaving> leaving;
@@ -82,6 +87,7 @@ class Masks {
   Local* local(uint32_t state, uint32_t loop);
   Status find(Local& l, uint32_t state, uint32_t loop);
   Status walk(Local& l, Situation start, bool counted);
+  Status leave(Local& l, uint32_t node, Situation s, bool within, uint32_t turns);
   Status take_rests(Local& l);
   bool absorbs(Situation s, bool counted);
   bool absorbs_from(Situation s, Situation to, bool counted);
