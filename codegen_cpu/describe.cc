@@ -218,7 +218,7 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
                                         count(s.top_k),
                                         count(s.repeat_last_n),
                                         count(s.mirostat),
-                                        c.u32(0),
+                                        c.u32(facts.chat_output),
                                         c.string(s.samplers)}));
   return module;
 }

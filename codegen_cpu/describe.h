@@ -34,6 +34,7 @@ struct ModelFacts {
   std::string chat_template_origin;  // where ModelInfo::chat_template is from
   std::string chat_program_symbol;   // of the compiled template's blob, empty: none
   uint64_t chat_program_bytes = 0;
+  uint32_t chat_output = 0;  // gc_model::chat_output
 };
 
 // A module that defines gc_programs (the ISAs' programs by prefix, best first), gc_n_programs and gc_the_model.

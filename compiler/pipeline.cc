@@ -208,6 +208,7 @@ class Compilation {
     facts.chat_template_origin = template_.origin;
     if (!template_.program.empty()) facts.chat_program_symbol = kTemplateSymbol;
     facts.chat_program_bytes = template_.program.size();
+    facts.chat_output = template_.output;
     llvm::LLVMContext context;
     const cpu::Isa& plainest = *isas_of(options_).back();
     const auto module = cpu::describe_model(context, plainest, prefixes_, info, facts);

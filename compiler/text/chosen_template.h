@@ -20,6 +20,7 @@ struct ChosenTemplate {
   std::string source;                 // Jinja; empty: there is none
   std::string origin;                 // for people: "the model's own", "built in: chatml"
   std::vector<std::uint8_t> program;  // runtime/text/jinja/program.h
+  std::uint32_t output = 0;           // how its answers are read: runtime/text/output/format.h
   std::vector<std::string> warnings;  // one line each
 };
 

@@ -28,14 +28,9 @@ std::uint32_t find_switches(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-std::vector<std::uint8_t> freeze_output(std::string_view template_text,
-                                        std::span<const std::uint8_t> program) {
-  gcrt::FrozenOutput frozen;
-  frozen.row = gcrt::recognise_output({template_text.data(), template_text.size()});
-  frozen.switches = find_switches(program);
-  std::vector<std::uint8_t> out(sizeof frozen);
-  std::memcpy(out.data(), &frozen, sizeof frozen);
-  return out;
+std::uint32_t freeze_output(std::string_view template_text, std::span<const std::uint8_t> program) {
+  return gcrt::frozen_output(gcrt::recognise_output({template_text.data(), template_text.size()}),
+                             find_switches(program));
 }
 
 }  // namespace gc::text

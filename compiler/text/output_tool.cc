@@ -63,9 +63,8 @@ int parse_output(std::string_view template_text, std::string_view case_json, std
   const Json c = read_case(case_json);
   const FrozenTemplate frozen = freeze_template(template_text);
   for (const std::string& w : frozen.warnings) err << "warning: " << w << "\n";
-  const std::vector<std::uint8_t> bytes = freeze_output(template_text, frozen.program);
   gcrt::OutputFormat format;
-  GC_CHECK(format.open({bytes.data(), bytes.size()}) == gcrt::kOk);
+  GC_CHECK(format.open(freeze_output(template_text, frozen.program)) == gcrt::kOk);
   gcrt::ToolSet tools;
   const std::string tools_json = c.contains("tools") ? c["tools"].dump() : "";
   if (tools.open(view(tools_json)) != gcrt::kOk)

@@ -313,7 +313,7 @@ typedef struct gc_model {
   float temp, top_p, min_p, repeat_penalty;
   float xtc_probability, xtc_threshold, mirostat_tau, mirostat_eta;
   int32_t top_k, repeat_last_n, mirostat;
-  uint32_t reserved;
+  uint32_t chat_output; /* how answers under the template are read: runtime/text/output/format.h */
   const char* samplers; /* "top_k;temperature": the chain */
 } gc_model;
 

@@ -197,8 +197,7 @@ class Reader {
     options_.parallel_calls = c.value("parallel_tool_calls", true);
   }
   Reader(const std::string& source, const std::string& tools) {
-    const std::vector<std::uint8_t> bytes = freeze_output(source, freeze_template(source).program);
-    EXPECT_EQ(format_.open({bytes.data(), bytes.size()}), gcrt::kOk);
+    EXPECT_EQ(format_.open(freeze_output(source, freeze_template(source).program)), gcrt::kOk);
     EXPECT_EQ(tools_.open({tools.data(), tools.size()}), gcrt::kOk);
   }
 

@@ -87,24 +87,18 @@ enum class Thinking : uint8_t {
   kHigh,
 };
 
-// What is kept of a template: frozen bytes, checked when they are opened.
-struct FrozenOutput {
-  static constexpr uint32_t kMagic = 0x7475'6F67;  // "gout"
-  static constexpr uint16_t kVersion = 1;
-  uint32_t magic = kMagic;
-  uint16_t version = kVersion;
-  uint16_t row = 0;
-  uint32_t switches = 0;  // a bit for each ThinkSwitch that the template reads
-  uint32_t reserved = 0;
-};
-static_assert(sizeof(FrozenOutput) == 16);
+// What is kept of a template: the row, and above it a bit for each ThinkSwitch that the template reads. 0 is the generic
+// row. Compiler and runtime are of one build, so rows have no names here.
+constexpr uint32_t kSwitchShift = 16;
+static_assert(static_cast<uint32_t>(ThinkSwitch::kCount) <= 16);
+constexpr uint32_t frozen_output(uint16_t row, uint32_t switches) { return row | switches << kSwitchShift; }
 
 class OutputFormat {
  public:
   // Content alone, and <think>: what is assumed of an unknown template.
   OutputFormat();
-  // kErrImage: not a format, or of another version.
-  Status open(Span<const uint8_t> frozen);
+  // kErrImage: there is no such row or switch.
+  Status open(uint32_t frozen);
 
   const OutputRow& row() const { return *row_; }
   Str name() const { return row_->name; }

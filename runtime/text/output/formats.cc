@@ -440,15 +440,11 @@ Str switch_name(ThinkSwitch s) {
 
 OutputFormat::OutputFormat() : row_(&kRows[0]) {}
 
-Status OutputFormat::open(Span<const uint8_t> frozen) {
-  FrozenOutput f;
-  if (frozen.size() != sizeof f) return kErrImage;
-  memcpy(&f, frozen.data(), sizeof f);
-  if (f.magic != FrozenOutput::kMagic || f.version != FrozenOutput::kVersion || f.row >= kRowCount ||
-      f.switches >> kSwitchCount || f.reserved)
-    return kErrImage;
-  row_ = &kRows[f.row];
-  switches_ = f.switches;
+Status OutputFormat::open(uint32_t frozen) {
+  const uint32_t row = frozen & ((1u << kSwitchShift) - 1), switches = frozen >> kSwitchShift;
+  if (row >= kRowCount || switches >> kSwitchCount) return kErrImage;
+  row_ = &kRows[row];
+  switches_ = switches;
   return kOk;
 }
 

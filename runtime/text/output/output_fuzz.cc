@@ -75,10 +75,8 @@ void fuzz(const OutputFormat& format, const ToolSet& tools, const OutputOptions&
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gcrt;
   if (size < 2) return 0;
-  FrozenOutput frozen;
-  frozen.row = static_cast<uint16_t>(data[0] % output_rows().size());
   OutputFormat format;
-  check(format.open({reinterpret_cast<const uint8_t*>(&frozen), sizeof frozen}) == kOk);
+  check(format.open(frozen_output(static_cast<uint16_t>(data[0] % output_rows().size()), 0)) == kOk);
   ToolSet tools;
   check(tools.open(data[1] & 4 ? Str() : kTools) == kOk);
   OutputOptions options;

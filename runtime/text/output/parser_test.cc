@@ -18,12 +18,11 @@ constexpr const char* kTools = R"([
   {"name": "now"}])";
 
 OutputFormat format(const std::string& name) {
-  FrozenOutput frozen;
-  frozen.row = 0xFFFF;
+  uint16_t row = 0xFFFF;
   for (uint16_t i = 0; i < output_rows().size(); ++i)
-    if (name == output_rows()[i].name) frozen.row = i;
+    if (name == output_rows()[i].name) row = i;
   OutputFormat f;
-  EXPECT_EQ(f.open({reinterpret_cast<const uint8_t*>(&frozen), sizeof frozen}), kOk) << name;
+  EXPECT_EQ(f.open(frozen_output(row, 0)), kOk) << name;
   return f;
 }
 
@@ -256,15 +255,11 @@ TEST(ToolSet, SchemasThatGoInCircles) {
   EXPECT_TRUE(schema_property(schema.c_str(), schema.c_str(), "x").empty());
 }
 
-TEST(OutputFormat, FrozenBytes) {
-  FrozenOutput frozen;
-  frozen.switches = 1u << static_cast<int>(ThinkSwitch::kEnableThinking) |
-                    1u << static_cast<int>(ThinkSwitch::kReasoningEffort);
-  auto open = [](const FrozenOutput& f, OutputFormat& out) {
-    return out.open({reinterpret_cast<const uint8_t*>(&f), sizeof f});
-  };
+TEST(OutputFormat, Frozen) {
   OutputFormat f;
-  ASSERT_EQ(open(frozen, f), kOk);
+  ASSERT_EQ(f.open(frozen_output(0, 1u << static_cast<int>(ThinkSwitch::kEnableThinking) |
+                                        1u << static_cast<int>(ThinkSwitch::kReasoningEffort))),
+            kOk);
   auto switches = [&f](Thinking t) {
     Vec<char> json;
     EXPECT_TRUE(f.append_switches(t, json));
@@ -279,11 +274,8 @@ TEST(OutputFormat, FrozenBytes) {
   EXPECT_EQ(text(format("qwen3-coder").call_trigger()), "<tool_call>");
   EXPECT_EQ(text(format("mistral-args").call_trigger()), "[TOOL_CALLS]");
   EXPECT_EQ(text(format("llama3").call_trigger()), "");
-  frozen.row = static_cast<uint16_t>(output_rows().size());
-  EXPECT_EQ(open(frozen, f), kErrImage);
-  frozen.row = 0, frozen.version = 9;
-  EXPECT_EQ(open(frozen, f), kErrImage);
-  EXPECT_EQ(f.open({}), kErrImage);
+  EXPECT_EQ(f.open(static_cast<uint32_t>(output_rows().size())), kErrImage);
+  EXPECT_EQ(f.open(1u << (kSwitchShift + static_cast<uint32_t>(ThinkSwitch::kCount))), kErrImage);
 }
 
 }  // namespace
