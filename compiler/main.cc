@@ -47,18 +47,30 @@ const std::map<std::string, Emit> kEmits = {{"exe", Emit::kExecutable},  {"obj",
                                             {"html", Emit::kHtml},       {"plan", Emit::kPlan},
                                             {"llvm-ir", Emit::kLlvmIr},  {"asm", Emit::kAssembly}};
 
+const std::map<std::string, Weights> kWeights = {
+    {"auto", Weights::kAuto}, {"embed", Weights::kEmbed}, {"external", Weights::kExternal}};
+
 const std::map<std::string, HeadLayout> kHeadLayouts = {
     {"auto", HeadLayout::kAuto}, {"one", HeadLayout::kOne}, {"two", HeadLayout::kTwo}};
 
 void add_compile_options(CLI::App& app, Options& o) {
   app.add_option("MODEL.gguf", o.model, "the model (any shard of a split one)");
   app.add_option("-o,--output", o.output, "what to make; for the text kinds of --emit default stdout");
-  app.add_option("--emit", o.emit, "exe (default), or what is inside: graph, dot, html, plan, llvm-ir, asm")
+  app.add_option(
+         "--emit", o.emit,
+         "exe (default); a part of your program: obj, archive, shared; or what is inside: graph, dot, "
+         "html, plan, llvm-ir, asm")
       ->transform(CLI::CheckedTransformer(kEmits));
   app.add_option("--cpu", o.cpus,
                  "native (default), portable, or ISA names: one file for several, chosen at start")
       ->delimiter(',');
   app.add_option("--target", o.target, "x86_64-linux-gnu");
+  app.add_option("--weights", o.weights,
+                 "embed, external (in OUT.weights beside OUT), or auto (default): external for objects and "
+                 "archives of 2 GB and more")
+      ->transform(CLI::CheckedTransformer(kWeights));
+  app.add_option("--header", o.header, "the C header of an object, archive or shared library; default OUT.h");
+  app.add_option("--prefix", o.prefix, "what its functions' names begin with; default from OUT");
   app.add_flag("--no-tokenizer", o.no_tokenizer, "leave the tokenizer out: the program runs by token ids");
   app.add_option(
       "--chat-template", o.chat_template,
@@ -84,10 +96,10 @@ void add_compile_options(CLI::App& app, Options& o) {
 
 void check_compile_options(const Options& o) {
   if (o.model.empty()) throw_user("no model given; usage: gguf-compile MODEL.gguf -o OUT (see --help)");
-  if (o.emit == Emit::kObject || o.emit == Emit::kArchive || o.emit == Emit::kShared)
-    throw_unsupported("--emit obj, archive and shared are not in this version; exe is");
-  if (o.emit == Emit::kExecutable && o.stop_after.empty() && o.output.empty())
+  if (makes_artifact(o.emit) && o.stop_after.empty() && o.output.empty())
     throw_user("no output given; usage: gguf-compile MODEL.gguf -o OUT");
+  if (!makes_library(o.emit) && (!o.header.empty() || !o.prefix.empty()))
+    throw_user(o.header.empty() ? "--prefix" : "--header", " is for --emit obj, archive and shared");
 }
 
 int run(int argc, char** argv) {

@@ -8,6 +8,14 @@ namespace gc {
 
 enum class Emit { kExecutable, kObject, kArchive, kShared, kGraph, kDot, kHtml, kPlan, kLlvmIr, kAssembly };
 
+inline bool makes_library(Emit emit) {
+  return emit == Emit::kObject || emit == Emit::kArchive || emit == Emit::kShared;
+}
+inline bool makes_artifact(Emit emit) { return emit == Emit::kExecutable || makes_library(emit); }
+
+// The packed weights inside the output, or in OUT.weights beside it.
+enum class Weights { kAuto, kEmbed, kExternal };
+
 // The head's weights in one stream or, where the format has such a layout, in two.
 enum class HeadLayout { kAuto, kOne, kTwo };
 
@@ -18,6 +26,9 @@ struct Options {
   std::vector<std::string> cpus = {
       "native"};  // names of codegen_cpu/isa.def; native: the best this machine runs
   std::string target = "x86_64-linux-gnu";
+  Weights weights = Weights::kAuto;
+  std::string header;  // of an object, archive or shared library; empty: OUT.h
+  std::string prefix;  // of its symbols; empty: from OUT
   bool no_tokenizer = false;
   std::string chat_template;       // name of one; empty: the file's own
   std::string chat_template_file;  // Jinja source instead

@@ -16,6 +16,7 @@
 #include "compiler/base/timing.h"
 #include "compiler/draw/draw.h"
 #include "compiler/ir/print.h"
+#include "compiler/link/api_header.h"
 #include "compiler/link/artifact.h"
 #include "compiler/link/bundles.h"
 #include "compiler/passes/pass.h"
@@ -87,17 +88,52 @@ cpu::HeadStreams head_streams(HeadLayout layout) {
   throw_internal("head layout");
 }
 
+link::EmitKind emit_kind(Emit emit) {
+  switch (emit) {
+    case Emit::kExecutable:
+      return link::EmitKind::kExecutable;
+    case Emit::kObject:
+      return link::EmitKind::kObject;
+    case Emit::kArchive:
+      return link::EmitKind::kArchive;
+    case Emit::kShared:
+      return link::EmitKind::kShared;
+    case Emit::kGraph:
+    case Emit::kDot:
+    case Emit::kHtml:
+    case Emit::kPlan:
+    case Emit::kLlvmIr:
+    case Emit::kAssembly:
+      break;
+  }
+  throw_internal("emit kind");
+}
+
+link::WeightsPlace weights_place(Weights weights) {
+  switch (weights) {
+    case Weights::kAuto:
+      return link::WeightsPlace::kAuto;
+    case Weights::kEmbed:
+      return link::WeightsPlace::kEmbed;
+    case Weights::kExternal:
+      return link::WeightsPlace::kExternal;
+  }
+  throw_internal("weights");
+}
+
 class Compilation {
  public:
   Compilation(const Options& options, std::ostream& out, std::ostream& log)
       : options_(options), out_(out), log_(log) {}
 
   void run() {
-    if (options_.emit == Emit::kExecutable) link::check_output(options_.output);
+    name_outputs();
 
     // The file is a sound container, of an architecture that is known, with all its keys and tensors in place.
     const gguf::File file = timed("read", [&] { return gguf::File::open(options_.model); });
     file.refuse_output(options_.output);
+    if (makes_artifact(options_.emit)) file.refuse_output(options_.output + link::kSidecarSuffix);
+    if (!input_.header_path.empty()) file.refuse_output(input_.header_path);
     gguf::LoadedModel model = timed("graph", [&] { return gguf::load_model(file); });
     warn(model.warnings);
 
@@ -124,12 +160,24 @@ class Compilation {
     cpu::ModelFacts facts = model_facts(file, plan);
     timed("code", [&] { describe(model.info, facts); });
 
-    // The executable stands, whole, or OUT is what it was.
-    link(file, plan);
+    // The executable or library stands, whole, or OUT is what it was.
+    link(file, plan, model.info);
     report(model.info, plan);
   }
 
  private:
+  // What will be written, and that it can be: before hours are spent on it.
+  void name_outputs() {
+    if (!makes_artifact(options_.emit) || !options_.stop_after.empty()) return;
+    link::check_output(options_.output);
+    if (!makes_library(options_.emit)) return;
+    input_.prefix = options_.prefix.empty() ? link::prefix_from(options_.output) : options_.prefix;
+    link::check_prefix(input_.prefix);
+    input_.header_path = options_.header.empty() ? options_.output + ".h" : options_.header;
+    if (input_.header_path == options_.output) throw_user("--header and -o name the same file");
+    link::check_output(input_.header_path);
+  }
+
   template <class F>
   std::invoke_result_t<F> timed(const char* name, F&& f) {
     const ScopedTiming timing(timings_, name);
@@ -215,7 +263,15 @@ class Compilation {
     input_.objects.push_back({"model.o", bytes_of(cpu::compile_object(*module, plainest))});
   }
 
-  void link(const gguf::File& file, const plan::Plan& plan) {
+  // What the header says of the model.
+  std::vector<std::string> about(const ModelInfo& info) const {
+    return {cat(info.architecture, " ", escape_controls(info.name), ": ", info.n_layer, " layers, ",
+                info.n_vocab, " tokens, trained on ", info.n_ctx_train, " positions."),
+            cat("Licence of the weights: ",
+                info.license.empty() ? "the file says none" : escape_controls(info.license), ".")};
+  }
+
+  void link(const gguf::File& file, const plan::Plan& plan, const ModelInfo& info) {
     const ScopedTiming timing(timings_, "weights and link");
     Progress progress("packing", static_cast<uint64_t>(plan.weights_bytes), !options_.quiet);
     input_.blobs.push_back({kTokenizerSymbol, 64, vocab_.blob});
@@ -223,6 +279,9 @@ class Compilation {
     input_.weights = weight_image(file, plan, progress);
     input_.target = options_.target;
     input_.carried = link::bundle_for(options_.target);
+    input_.emit = emit_kind(options_.emit);
+    input_.weights_place = weights_place(options_.weights);
+    input_.about = about(info);
     sizes_ = link::link_artifact(input_, options_.output, {options_.keep_symbols, options_.save_temps});
   }
 
@@ -250,6 +309,11 @@ class Compilation {
     const int64_t n_ctx = std::min<int64_t>(info.n_ctx_train, 4096);
     log_ << "  a context of " << n_ctx << " takes "
          << human_bytes(plan::kv_bytes(plan, GC_KV_F16, n_ctx, 512)) << " of KV (f16)\n";
+    if (link::has_sidecar(input_))
+      log_ << "  weights in " << out << link::kSidecarSuffix << ": keep it beside "
+           << (options_.emit == Emit::kExecutable || options_.emit == Emit::kShared ? out : "the program")
+           << "\n";
+    if (makes_library(options_.emit)) return report_library(out);
     const std::string run = options_.output.find('/') == std::string::npos ? "./" + out : out;
     if (!template_.program.empty())
       log_ << "  chat template: " << template_.origin << "; try: " << run << "\n";
@@ -257,6 +321,17 @@ class Compilation {
       log_ << "  try: " << run << " -p \"The capital of France is\" -n 48\n";
     else
       log_ << "  no tokenizer; try: " << run << " --tokens 1,2,3 -n 8\n";
+  }
+
+  void report_library(const std::string& out) {
+    log_ << "  header " << escape_controls(input_.header_path) << ": " << input_.prefix
+         << "_model_open and the rest; link with -lm -pthread\n";
+    const bool in_object = options_.emit != Emit::kShared && !link::has_sidecar(input_);
+    if (in_object && sizes_.weights > link::kMostEmbeddedInObjects)
+      log_ << "  note: more than 2 GB in an object link into position-independent programs with GNU ld, gold "
+              "and "
+              "LLD 22, at the linker's memory of up to twice that; not with -static, nor with LLD 14. "
+              "--weights external puts them into a file of their own\n";
   }
 
   static std::vector<std::string> formats_of(const plan::Plan& plan) {

@@ -63,8 +63,32 @@ runtime_archive = rule(
     fragments = ["cpp"],
 )
 
-def link_bundle(name, deps, **kwargs):
-    """A cc_library whose C symbols NAME_begin and NAME_end enclose a bundle of `deps` and the system's files."""
+def libc_stubs(name):
+    """libc.so.6 and libm.so.6 for a linker to bind symbols to: names and versions of libc_symbols.txt, no code.
+
+    What is linked against them asks for the versions named there, whatever libc the machine has that builds this. Not
+    llvm-ifs: its stubs have no versions, and pthread_cond_timedwait was bound to its oldest, another function.
+    """
+    for library in ["libc.so.6", "libm.so.6"]:
+        native.genrule(
+            name = name + "_" + library,
+            srcs = ["libc_symbols.txt"],
+            outs = [library],
+            cmd = """
+awk '$$1 == "{library}" {{print ".globl " $$3 "; .type " $$3 ",@function; " $$3 ": ret"}}' $< > $(@D)/{library}.s
+awk '$$1 == "{library}" {{all[$$2] = all[$$2] " " $$3 ";"}}
+     END {{for (v in all) print v " {{ global:" all[v] " }};"}}' $< > $(@D)/{library}.map
+$(CC) -shared -nostdlib -fuse-ld=lld -Wl,-soname,{library} -Wl,--build-id=none \
+  -Wl,--version-script=$(@D)/{library}.map -o $@ $(@D)/{library}.s
+""".format(library = library),
+            toolchains = ["@bazel_tools//tools/cpp:current_cc_toolchain"],
+        )
+
+def link_bundle(name, deps, extra = {}, **kwargs):
+    """A cc_library whose C symbols NAME_begin and NAME_end enclose a bundle of `deps` and the system's files.
+
+    `extra`: further files of the bundle, label: name.
+    """
     runtime_archive(
         name = name + "_runtime",
         deps = deps,
@@ -73,10 +97,11 @@ def link_bundle(name, deps, **kwargs):
     files = system_file_labels("system_files")
     native.genrule(
         name = name + "_bundle",
-        srcs = [":" + name + "_runtime"] + files,
+        srcs = [":" + name + "_runtime"] + files + extra.keys(),
         outs = [name + ".zst"],
         cmd = "$(execpath //compiler/link:bundle) $@ runtime.a=$(execpath :%s_runtime) " % name +
-              " ".join(["%s=$(execpath %s)" % (file.split(":")[-1], file) for file in files]),
+              " ".join(["%s=$(execpath %s)" % (file.split(":")[-1], file) for file in files] +
+                       ["%s=$(execpath %s)" % (as_name, label) for label, as_name in extra.items()]),
         tools = ["//compiler/link:bundle"],
     )
     native.genrule(

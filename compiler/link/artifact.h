@@ -12,10 +12,9 @@
 // CUDA needs dlopen, which a static program cannot do safely: such executables will be dynamic position-independent
 // ones on a versioned libc stub; only the table of carried files and the flags in artifact.cc change.
 //
-// The other outputs, not built yet: `obj` is one relocatable file of objects, blobs and runtime (LLD -r, then every
-// symbol but the prefixed API made local by ObjCopy), with the weights in a large section (SHF_X86_64_LARGE) or a
-// sidecar; `archive` wraps that; `shared` is the executable's way with -shared.
-// aarch64: the target's row of carried files, `-m aarch64linux`, and 64 KB alignment; nothing else differs.
+// Weights may also go into a file of their own beside OUT, OUT.weights, which the program finds and maps when it starts.
+// The other outputs, where a model is a part of somebody's program, are in library.h.
+// aarch64: the target's row in parts.cc and its carried files, and 64 KB alignment; nothing else differs.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +43,15 @@ struct Blob {
 
 enum class EmitKind { kExecutable, kObject, kArchive, kShared };
 
+enum class WeightsPlace {
+  kAuto,  // inside, but beside objects and archives whose weights are past kMostEmbeddedInObjects
+  kEmbed,
+  kExternal
+};
+// Past 2 GB many linkers can't place an object's weights: see README.md.
+inline constexpr std::uint64_t kMostEmbeddedInObjects = (std::uint64_t{1} << 31) - (64 << 20);
+inline constexpr char kSidecarSuffix[] = ".weights";
+
 struct LinkInput {
   std::vector<ObjectFile> objects;
   std::vector<Blob> blobs;
@@ -52,7 +60,16 @@ struct LinkInput {
   std::span<const std::uint8_t> carried;
   std::string target = "x86_64-linux-gnu";
   EmitKind emit = EmitKind::kExecutable;
+  WeightsPlace weights_place = WeightsPlace::kAuto;
+  // Of objects, archives and shared libraries: what the API's symbols begin with, where its header goes (empty: nowhere),
+  // and lines that tell the header's reader what model it is.
+  std::string prefix;
+  std::string header_path;
+  std::vector<std::string> about;
 };
+
+// Will there be an OUT.weights?
+bool has_sidecar(const LinkInput& input);
 
 struct LinkOptions {
   bool keep_symbols = false;   // for debuggers and profilers

@@ -379,10 +379,6 @@ TEST(Artifact, OutputsThatCannotBe) {
   EXPECT_NE(error_of([&] { check_output("/dev/full"); }).find("not a regular file"), std::string::npos);
   EXPECT_EQ(error_of([&] { link_artifact(input(), folder); }),
             cat("cannot write '", folder, "': Is a directory"));
-  LinkInput shared = input();
-  shared.emit = EmitKind::kShared;
-  EXPECT_NE(error_of([&] { link_artifact(shared, scratch / "out"); }).find("--emit shared"),
-            std::string::npos);
   LinkInput other = input();
   other.target = "riscv64-linux-gnu";
   EXPECT_NE(error_of([&] { link_artifact(other, scratch / "out"); }).find("'riscv64-linux-gnu'"),

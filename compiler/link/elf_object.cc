@@ -62,8 +62,8 @@ std::vector<std::uint8_t> write_data_object(std::uint16_t machine, std::span<con
 
   for (const DataSection& section : sections) {
     GC_CHECK(is_power_of_2(section.alignment), section.name);
-    place(out, add(section.name, section.type, elf::SHF_ALLOC, section.alignment), section.bytes.data(),
-          section.bytes.size());
+    place(out, add(section.name, section.type, elf::SHF_ALLOC | section.flags, section.alignment),
+          section.bytes.data(), section.bytes.size());
     if (section.symbol.empty()) continue;
     elf::Elf64_Sym symbol{};
     symbol.st_name = symbol_names.add(section.symbol);
@@ -73,9 +73,35 @@ std::vector<std::uint8_t> write_data_object(std::uint16_t machine, std::span<con
     symbol.st_size = section.bytes.size();
     symbols.push_back(symbol);
   }
+  const auto symbol_index = [&](const std::string& name) {
+    std::uint32_t at = 1;
+    for (const DataSection& section : sections) {
+      if (section.symbol == name) return at;
+      at += !section.symbol.empty();
+    }
+    throw_internal("no symbol ", name, " to relocate by");
+  };
+  std::vector<std::size_t> relocation_headers;
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    if (sections[i].relocations.empty()) continue;
+    std::vector<elf::Elf64_Rela> rows;
+    for (const DataRelocation& r : sections[i].relocations) {
+      elf::Elf64_Rela row{};
+      row.r_offset = r.offset;
+      row.setSymbolAndType(symbol_index(r.symbol), r.type);
+      row.r_addend = r.addend;
+      rows.push_back(row);
+    }
+    relocation_headers.push_back(headers.size());
+    elf::Elf64_Shdr& header = add(".rela" + sections[i].name, elf::SHT_RELA, elf::SHF_INFO_LINK, 8);
+    header.sh_entsize = sizeof(elf::Elf64_Rela);
+    header.sh_info = static_cast<std::uint32_t>(i + 1);
+    place(out, header, rows.data(), rows.size() * sizeof(elf::Elf64_Rela));
+  }
   GC_CHECK(headers.size() < elf::SHN_LORESERVE - 4u);
 
   place(out, add(".note.GNU-stack", elf::SHT_PROGBITS, 0, 1), nullptr, 0);  // no executable stack
+  for (std::size_t at : relocation_headers) headers[at].sh_link = static_cast<std::uint32_t>(headers.size());
   elf::Elf64_Shdr& symtab = add(".symtab", elf::SHT_SYMTAB, 0, 8);
   symtab.sh_entsize = sizeof(elf::Elf64_Sym);
   symtab.sh_info = 1;  // first global

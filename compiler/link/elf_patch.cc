@@ -35,7 +35,8 @@ Elf64_Ehdr load_header(std::span<const std::uint8_t> elf) {
   const auto header = load<Elf64_Ehdr>(elf, 0);
   GC_CHECK(header.checkMagic() && header.getFileClass() == llvm::ELF::ELFCLASS64 &&
            header.getDataEncoding() == llvm::ELF::ELFDATA2LSB);
-  GC_CHECK(header.e_phentsize == sizeof(Elf64_Phdr) && header.e_shentsize == sizeof(Elf64_Shdr));
+  GC_CHECK(header.e_phentsize == sizeof(Elf64_Phdr) || header.e_phnum == 0);
+  GC_CHECK(header.e_shentsize == sizeof(Elf64_Shdr));
   GC_CHECK(header.e_shnum != 0 && header.e_shstrndx < header.e_shnum);
   GC_CHECK(range_fits(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), elf.size()));
   GC_CHECK(range_fits(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), elf.size()));
@@ -72,6 +73,19 @@ SectionPlace find_section(std::span<const std::uint8_t> elf, std::string_view na
   const auto section = load<Elf64_Shdr>(elf, find_section_header(elf, header, name));
   GC_CHECK(range_fits(section.sh_offset, section.sh_size, elf.size()), name);
   return {section.sh_offset, section.sh_addr, section.sh_size};
+}
+
+std::uint64_t place_section(std::vector<std::uint8_t>& elf, std::string_view name, std::uint64_t size) {
+  const std::uint64_t at = find_section_header(elf, load_header(elf), name);
+  auto section = load<Elf64_Shdr>(elf, at);
+  GC_CHECK(section.sh_type == llvm::ELF::SHT_PROGBITS && is_power_of_2(section.sh_addralign), name);
+  std::uint64_t offset;
+  GC_CHECK(checked_align_up(elf.size(), section.sh_addralign, &offset));
+  end_of(offset, size);
+  section.sh_offset = offset;
+  section.sh_size = size;
+  store(std::span(elf), at, section);
+  return offset;
 }
 
 SegmentPlace add_segment(std::vector<std::uint8_t>& elf, std::string_view note_section, std::uint64_t size,

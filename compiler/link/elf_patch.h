@@ -30,6 +30,10 @@ struct SegmentPlace {
 // All check every offset and count against the file; a file that fails is an internal error (we linked it).
 SectionPlace find_section(std::span<const std::uint8_t> elf, std::string_view name);
 
+// In an object file: makes `section`, which has placeholder bytes, one of `size` bytes that lie at the returned offset,
+// a multiple of its alignment at or past the end of the file. No linker or tool has to carry them before that.
+std::uint64_t place_section(std::vector<std::uint8_t>& elf, std::string_view section, std::uint64_t size);
+
 // Turns `note_section` into a read-only segment of `size` bytes past everything that is mapped and past the end of
 // the file. `alignment` is a power of 2, at least the page size.
 SegmentPlace add_segment(std::vector<std::uint8_t>& elf, std::string_view note_section, std::uint64_t size,

@@ -183,23 +183,51 @@ LinkerOutput run_lld(std::span<const LinkerArg> args, const std::string& scratch
   return out;
 }
 
-std::vector<std::uint8_t> strip_program(std::span<const std::uint8_t> elf, bool keep_symbols) {
+namespace {
+
+using llvm::objcopy::MatchStyle;
+using llvm::objcopy::NameMatcher;
+using llvm::objcopy::NameOrPattern;
+
+void add_name(NameMatcher& matcher, llvm::StringRef name) {
+  if (auto error = matcher.addMatcher(
+          NameOrPattern::create(name, MatchStyle::Literal, [](llvm::Error error) { return error; })))
+    throw_internal(llvm::toString(std::move(error)));
+}
+
+std::vector<std::uint8_t> run_objcopy(std::span<const std::uint8_t> elf,
+                                      const llvm::objcopy::ConfigManager& config) {
   const llvm::MemoryBufferRef buffer({reinterpret_cast<const char*>(elf.data()), elf.size()}, "program");
   auto binary = llvm::object::createBinary(buffer);
   if (!binary) throw_internal("cannot read the linked program: ", llvm::toString(binary.takeError()));
-
-  llvm::objcopy::ConfigManager config;
-  config.Common.StripAll = !keep_symbols;
-  config.Common.StripDebug = true;
-  if (auto error = config.Common.ToRemove.addMatcher(llvm::objcopy::NameOrPattern::create(
-          ".comment", llvm::objcopy::MatchStyle::Literal, [](llvm::Error error) { return error; })))
-    throw_internal(llvm::toString(std::move(error)));
-
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out(bytes);
   if (auto error = llvm::objcopy::executeObjcopyOnBinary(config, **binary, out))
     throw_internal("cannot strip the linked program: ", llvm::toString(std::move(error)));
   return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> localize_object(std::span<const std::uint8_t> object,
+                                          const std::map<std::string, std::string>& keep) {
+  llvm::objcopy::ConfigManager config;
+  config.Common.StripDebug = true;
+  config.Common.StripUnneeded = true;
+  for (const char* section : {".comment", ".llvm_addrsig"}) add_name(config.Common.ToRemove, section);
+  for (const auto& [name, renamed] : keep) {
+    add_name(config.Common.SymbolsToKeepGlobal, name);
+    config.Common.SymbolsToRename[name] = renamed;
+  }
+  return run_objcopy(object, config);
+}
+
+std::vector<std::uint8_t> strip_program(std::span<const std::uint8_t> elf, bool keep_symbols) {
+  llvm::objcopy::ConfigManager config;
+  config.Common.StripAll = !keep_symbols;
+  config.Common.StripDebug = true;
+  add_name(config.Common.ToRemove, ".comment");
+  return run_objcopy(elf, config);
 }
 
 }  // namespace gc::link

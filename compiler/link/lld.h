@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ struct LinkerOutput {
 
 // Throws InternalError with LLD's text when the link fails: what goes in is all ours.
 LinkerOutput run_lld(std::span<const LinkerArg> args, const std::string& scratch_dir);
+
+// An object joined from others, for somebody else's linker: `keep` are its only global symbols and get the names that they
+// are mapped to; all that is defined is local, COMDAT groups with it, and names of sources and tools are gone.
+std::vector<std::uint8_t> localize_object(std::span<const std::uint8_t> object,
+                                          const std::map<std::string, std::string>& keep);
 
 // Without symbols (unless kept), .comment and debug information: names of sources and versions of tools are no part
 // of a program that depends on its inputs alone.

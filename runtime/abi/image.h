@@ -6,7 +6,11 @@
 //
 // The image is one read-only PT_LOAD, so the kernel maps it at exec and nothing is copied or opened (works without
 // /proc, in an empty root, for a file that may be run but not read). A section header covers it, so `strip` and
-// `objcopy` keep it. `gc_weights` says where it is, relative to the ELF header; the linker fills it in.
+// `objcopy` keep it. `gc_weights` says where it is, relative to itself: the compiler fills that in after its link, or
+// leaves it to the linker of a program that an object goes into.
+//
+// In an object or archive the image is a section of its own (".lrodata.gc.weights", large: code needn't reach it by 32
+// bits). As a sidecar the same bytes are a file, which the program maps.
 //
 // A truncated file still starts: the kernel maps what it is told and a page past the end of the file is SIGBUS when
 // touched. Before trusting the image, probe the page of its last byte through the kernel, which answers EFAULT:
@@ -25,28 +29,31 @@ extern "C" {
 
 #define GC_MARKER_MAGIC "GCMARKER"
 #define GC_IMAGE_MAGIC "GCWEIGHT"
-#define GC_IMAGE_VERSION 1u
+#define GC_IMAGE_VERSION 2u
 
 enum gc_weights_location {
   GC_WEIGHTS_NONE = 0,     // a program without weights
-  GC_WEIGHTS_INSIDE = 1,   // mapped with the program, at offset_from_ehdr
-  GC_WEIGHTS_SIDECAR = 2,  // in OUT.weights beside it; the program maps that and compares header_checksum
+  GC_WEIGHTS_INSIDE = 1,   // mapped with the program, at offset_from_marker
+  GC_WEIGHTS_SIDECAR = 2,  // in a file beside it; the program maps that and compares size and header_checksum
 };
 
 // In the ELF section ".gc.marker". All but `magic` and `version` is written after the link.
 struct gc_weights_marker {
   char magic[8];
-  uint32_t version;           // GC_IMAGE_VERSION
-  uint32_t location;          // gc_weights_location
-  uint64_t offset_from_ehdr;  // of the image in memory
-  uint64_t size;              // of the image
-  uint64_t header_checksum;   // equals gc_image_header.header_checksum
-  uint64_t program_checksum;  // gc_program_checksum of the program
+  uint32_t version;             // GC_IMAGE_VERSION
+  uint32_t location;            // gc_weights_location
+  uint64_t offset_from_marker;  // of the image in memory, modulo 2^64
+  uint64_t size;                // of the image
+  uint64_t header_checksum;     // equals gc_image_header.header_checksum
+  uint64_t program_checksum;    // gc_program_checksum of the program
   // What the file is made of, for `OUT info`.
   uint64_t code_bytes;     // compiled for this model
   uint64_t runtime_bytes;  // ours
   uint64_t system_bytes;   // libc, libm, compiler runtime
   uint64_t blob_bytes;     // frozen tokenizer, templates, model description
+  // Of a sidecar: its name in the folder of the program or library that the marker lies in; "": that file's own name
+  // with ".weights" behind it, whatever the file is called.
+  char sidecar[256];
 };
 
 struct gc_image_header {
@@ -79,7 +86,7 @@ extern const unsigned char __ehdr_start[] __attribute__((visibility("hidden")));
 
 // Of an image that lies inside the program.
 static inline const struct gc_image_header* gc_image(void) {
-  return (const struct gc_image_header*)(__ehdr_start + gc_weights.offset_from_ehdr);
+  return (const struct gc_image_header*)((uintptr_t)&gc_weights + (uintptr_t)gc_weights.offset_from_marker);
 }
 
 // The base that the offsets of the sections count from.
@@ -260,6 +267,14 @@ static inline uint64_t gc_program_checksum(const unsigned char* ehdr, uint64_t m
     gc_hash_update(&s, bytes + begin, end - begin);
   }
   return gc_hash_final(&s);
+}
+
+// Of the program that this code lies in, as it is in memory; equals gc_weights.program_checksum.
+static inline uint64_t gc_checksum_of_this_program(void) {
+  const uint64_t base = (uint64_t)(uintptr_t)__ehdr_start;
+  const uint64_t image =
+      gc_weights.location == GC_WEIGHTS_INSIDE ? (uint64_t)(uintptr_t)gc_image() - base : ~(uint64_t)0;
+  return gc_program_checksum(__ehdr_start, (uint64_t)(uintptr_t)&gc_weights - base, image, 0);
 }
 
 #ifdef __cplusplus

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include "runtime/abi/image.h"
@@ -116,6 +119,149 @@ TEST(WorkerPool, StartsAgain) {
     EXPECT_EQ(count, static_cast<int>(5 * n));
   }
   EXPECT_GE(usable_cpus(), 1u);
+}
+
+TEST(WorkerPool, RunsOnOthersThreads) {
+  WorkerPool pool;
+  int calls = 0;
+  pool.use(3, {[](void* user, uint32_t workers, WorkerPool::Job job, void* context) {
+                 ++*static_cast<int*>(user);
+                 std::vector<std::thread> threads;
+                 for (uint32_t w = 0; w < workers; ++w) threads.emplace_back(job, context, w);
+                 for (std::thread& t : threads) t.join();
+               },
+               &calls});
+  struct Shared {
+    WorkerPool* pool;
+    std::atomic<uint32_t> sum{0};
+  } shared{&pool, {}};
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(pool.run(
+                  [](void* context, uint32_t worker) {
+                    auto* s = static_cast<Shared*>(context);
+                    s->pool->barrier().wait();
+                    s->sum += worker;
+                  },
+                  &shared),
+              kOk);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(shared.sum, 9u);
+}
+
+TEST(WorkerPool, StartsThreadsAnewInAForkedChild) {
+  WorkerPool pool;
+  ASSERT_EQ(pool.start(3, libc_allocator()), kOk);
+  std::atomic<int> count{0};
+  auto job = [](void* c, uint32_t) { ++*static_cast<std::atomic<int>*>(c); };
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(pool.run(job, &count), kOk);
+    usleep(2000);  // workers fall asleep, some rounds
+    const pid_t child = fork();
+    if (child == 0) {
+      count = 0;
+      const bool ok = pool.run(job, &count) == kOk && pool.run(job, &count) == kOk && count == 6;
+      pool.stop();
+      _exit(ok ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(count, 9);
+}
+
+// A sequence whose blocks hold their own logical number in every float.
+void mark_blocks(KvCache& kv, uint32_t seq, uint32_t from, uint32_t to) {
+  for (uint32_t g = 0; g < 2; ++g)
+    for (uint32_t b = from / 64; b < (to + 63) / 64; ++b) {
+      const gc_table& t = kv.seqs()[seq].tables[g];
+      auto* block = reinterpret_cast<uint16_t*>(kv.pools()[g] + t.blocks[b % t.n] * 2048);
+      for (int i = 0; i < 1024; ++i) block[i] = static_cast<uint16_t>(100 * g + b);
+    }
+}
+bool holds(KvCache& kv, uint32_t seq, uint32_t g, uint32_t from, uint32_t to) {
+  for (uint32_t b = from / 64; b < (to + 63) / 64; ++b) {
+    const gc_table& t = kv.seqs()[seq].tables[g];
+    const auto* block = reinterpret_cast<uint16_t*>(kv.pools()[g] + t.blocks[b % t.n] * 2048);
+    for (int i = 0; i < 1024; ++i)
+      if (block[i] != 100 * g + b) return false;
+  }
+  return true;
+}
+
+TEST(KvCache, SavesAndLoads) {
+  KvCache from;
+  ASSERT_EQ(from.init(kProgram, {2, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);
+  ASSERT_EQ(from.grow(0, 100), kOk);
+  for (uint32_t end = 30; end <= 500; end += 30) {
+    const uint32_t begin = from.length(1);
+    ASSERT_EQ(from.grow(1, end), kOk);
+    mark_blocks(from, 1, begin, end);
+  }
+  const uint32_t length = from.length(1);  // 480: the ring holds blocks 4 to 7
+  std::vector<uint8_t> bytes(from.saved_bytes(1));
+  EXPECT_EQ(bytes.size(), 8 + 2 * 16 + (8 + 4) * 2048u);
+  from.save(1, bytes.data());
+  for (uint32_t chunk : {32u, 64u, 500u}) {
+    KvCache to;
+    ASSERT_EQ(to.init(kProgram, {3, 2000, chunk, GC_KV_F16}, libc_allocator()), kOk);
+    ASSERT_EQ(to.grow(2, 70), kOk);  // replaced
+    ASSERT_EQ(to.load(2, {bytes.data(), bytes.size()}), kOk);
+    EXPECT_EQ(to.length(2), length);
+    EXPECT_TRUE(holds(to, 2, 0, 0, length));
+    EXPECT_TRUE(holds(to, 2, 1, 256, length));
+    // Saved again, it is the same.
+    std::vector<uint8_t> again(to.saved_bytes(2));
+    to.save(2, again.data());
+    EXPECT_EQ(again, bytes);
+    // It goes on, and back no further than what was saved, whatever the ring could hold.
+    ASSERT_EQ(to.grow(2, length + 20), kOk);
+    EXPECT_EQ(to.truncate(2, 383), 383u);
+    EXPECT_EQ(to.truncate(2, 382), 0u);
+    for (uint32_t s = 0; s < 3; ++s) ASSERT_EQ(to.grow(s, 2000), kOk);  // no block is lost
+  }
+}
+
+TEST(KvCache, RefusesBytesThatDontFit) {
+  KvCache kv;
+  ASSERT_EQ(kv.init(kProgram, {1, 200, 32, GC_KV_F16}, libc_allocator()), kOk);
+  ASSERT_EQ(kv.grow(0, 150), kOk);
+  std::vector<uint8_t> bytes(kv.saved_bytes(0));
+  kv.save(0, bytes.data());
+  for (size_t n = 0; n < bytes.size(); n += n < 60 ? 1 : 997) {
+    EXPECT_EQ(kv.load(0, {bytes.data(), n}), kErrInput) << n;
+    EXPECT_EQ(kv.length(0), 0u);
+  }
+  for (size_t i = 0; i < 40; ++i) {  // any byte of the heads
+    std::vector<uint8_t> wrong = bytes;
+    wrong[i] ^= 0x81;
+    EXPECT_NE(kv.load(0, {wrong.data(), wrong.size()}), kOk) << i;
+  }
+  EXPECT_EQ(kv.load(0, {bytes.data(), bytes.size()}), kOk);
+  KvCache small;
+  ASSERT_EQ(small.init(kProgram, {1, 149, 32, GC_KV_F16}, libc_allocator()), kOk);
+  EXPECT_EQ(small.load(0, {bytes.data(), bytes.size()}), kErrFull);
+  ASSERT_EQ(small.grow(0, 149), kOk);
+}
+
+TEST(KvCache, TakesAllMemoryFromItsAllocator) {
+  static int balance;
+  balance = 0;
+  const Allocator counting = {[](void*, size_t bytes, size_t align) {
+                                ++balance;
+                                return libc_allocator().get(bytes, align);
+                              },
+                              [](void*, void* p, size_t bytes, size_t align) {
+                                --balance;
+                                libc_allocator().put(p, bytes, align);
+                              },
+                              nullptr};
+  {
+    KvCache kv;
+    ASSERT_EQ(kv.init(kProgram, {2, 200, 32, GC_KV_F16}, counting), kOk);
+    EXPECT_EQ(balance, 4 + 2 * 3 + 2 * 2);  // lists; of a group pool, free, uses; of a sequence two tables
+  }
+  EXPECT_EQ(balance, 0);
 }
 
 TEST(KvCache, RingHoldsWindowAndChunk) {

@@ -1,5 +1,7 @@
 #include "runtime/core/kv_cache.h"
 
+#include <string.h>
+
 #include "runtime/base/checked.h"
 
 namespace gcrt {
@@ -43,6 +45,12 @@ Status KvCache::init(const gc_program& program, const KvOptions& options, Alloca
   if (!groups_.resize(program.n_groups) || !pools_.resize(program.n_groups) ||
       !seqs_.resize(options.n_seqs) || !tables_.resize(options.n_seqs))
     return kErrMemory;
+  for (Pool& pool : groups_) {
+    pool.free = Vec<uint32_t>(allocator);
+    pool.uses = Vec<uint16_t>(allocator);
+  }
+  for (Seq& seq : seqs_)
+    for (Vec<uint32_t>& blocks : seq.blocks) blocks = Vec<uint32_t>(allocator);
   for (uint32_t g = 0; g < program.n_groups; ++g)
     if (const Status s = init_group(g); s != kOk) return s;
   return kOk;
@@ -90,6 +98,8 @@ Status KvCache::take(uint32_t g, uint32_t* entry) {
   *entry = pool.free.back();
   pool.free.pop();
   pool.uses[*entry] = 1;
+  const uint64_t block = program_->groups[g].block_bytes[options_.kv_type];
+  memset(pools_[g] + *entry * block, 0, block);
   return kOk;
 }
 
@@ -124,7 +134,7 @@ uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
     if (group.kind != GC_STATE_KV_RING) continue;
     // The next position needs the window before it; the ring holds the last `table` blocks that were written.
     const uint32_t from = end + 1 > group.window ? end + 1 - group.window : 0;
-    if (from / GC_KV_BLOCK + groups_[g].table < blocks_for(seq.written)) end = 0;
+    if (from < seq.loaded_from || from / GC_KV_BLOCK + groups_[g].table < blocks_for(seq.written)) end = 0;
   }
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     const bool ring = program_->groups[g].kind == GC_STATE_KV_RING;
@@ -132,7 +142,7 @@ uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
     for (uint32_t b = keep; b < groups_[g].table; ++b) give(g, &seq.blocks[g][b]);
   }
   seq.length = end;
-  if (end == 0) seq.written = 0;
+  if (end == 0) seq.written = seq.loaded_from = 0;
   return end;
 }
 

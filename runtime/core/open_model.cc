@@ -1,5 +1,5 @@
 // Finds the program and the weights of the file that this code is linked into. The weights are mapped by the kernel
-// at exec; nothing is opened or copied.
+// at exec; nothing is opened or copied, unless they were put into a file of their own.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,6 +7,7 @@
 #include "runtime/base/format.h"
 #include "runtime/core/cpu_features.h"
 #include "runtime/core/session.h"
+#include "runtime/core/sidecar.h"
 
 namespace gcrt {
 namespace {
@@ -24,7 +25,9 @@ bool readable(const unsigned char* byte) {
 
 }  // namespace
 
-Status open_image(const gc_image_header** image, Span<char> message) {
+Status open_image(Str sidecar, Image* image, Span<char> message) {
+  *image = Image();
+  if (gc_weights.location == GC_WEIGHTS_SIDECAR) return map_sidecar(sidecar, image, message);
   if (gc_weights.location != GC_WEIGHTS_INSIDE) {
     format_to(message, "this file holds no weights");
     return kErrImage;
@@ -40,11 +43,11 @@ Status open_image(const gc_image_header** image, Span<char> message) {
     format_to(message, "the header of this file's weights is damaged");
     return kErrImage;
   }
-  *image = header;
+  image->header = header;
   return kOk;
 }
 
-Status open_model(Str isa, Model* model, Span<char> message) {
+Status open_model(Str isa, Str sidecar, Model* model, Span<char> message) {
   if (gc_the_model.abi_version != GC_ABI_VERSION || gc_the_model.size != sizeof(gc_model)) {
     format_to(message, "the model's description is of another version of the runtime");
     return kErrImage;
@@ -52,10 +55,11 @@ Status open_model(Str isa, Model* model, Span<char> message) {
   model->facts = &gc_the_model;
   model->program = choose_program(gc_programs, gc_n_programs, isa, message);
   if (model->program == nullptr) return kErrIsa;
-  const gc_image_header* image = nullptr;
-  if (const Status s = open_image(&image, message); s != kOk) return s;
+  if (const Status s = open_image(sidecar, &model->image, message); s != kOk) return s;
+  const gc_image_header* image = model->image.header;
   if (image->size - image->header_size < model->program->weights_bytes) {
     format_to(message, "this file holds less weights than its program reads");
+    close_image(&model->image);
     return kErrImage;
   }
   model->weights = gc_image_data(image);

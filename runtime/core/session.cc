@@ -29,7 +29,7 @@ void meet(void* barrier, uint32_t) { static_cast<Barrier*>(barrier)->wait(); }
 SessionOptions with_defaults(const Model& model, SessionOptions options) {
   if (options.n_ctx == 0) options.n_ctx = model.facts->n_ctx_train;
   if (options.n_ctx > model.program->max_position) options.n_ctx = model.program->max_position;
-  if (options.workers == 0) options.workers = usable_cpus();
+  if (options.workers == 0) options.workers = options.threads.run != nullptr ? 1 : usable_cpus();
   if (options.n_ubatch == 0) options.n_ubatch = 512;
   if (options.n_ubatch > options.n_ctx) options.n_ubatch = options.n_ctx;
   if (options.n_outputs > options.n_ubatch) options.n_outputs = options.n_ubatch;
@@ -86,6 +86,10 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   arena_bytes_ = need.arena - lists;
   arena_ = static_cast<uint8_t*>(allocator.get(arena_bytes_, 64));
   if (arena_ == nullptr) return out_of_memory();
+  if (options_.threads.run != nullptr) {
+    pool_.use(options_.workers, options_.threads);
+    return kOk;
+  }
   const Status s = pool_.start(options_.workers, allocator);
   if (s != kOk) format_to(message, "can't start ", options_.workers, " threads");
   return s;
@@ -153,8 +157,8 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
     if (run.entry == nullptr) {
       status = kErrUnsupported;
     } else {
-      pool_.run(run_worker, &run);
-      status = run.status;
+      status = pool_.run(run_worker, &run);
+      if (status == kOk) status = run.status;
       if (status == kOk && chooses) status = choice_.finish(*sink, step.n_outputs);
     }
   }

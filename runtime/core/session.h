@@ -15,18 +15,28 @@
 
 namespace gcrt {
 
+// The weights.
+struct Image {
+  const gc_image_header* header = nullptr;
+  void* mapping = nullptr;  // of a sidecar; null: they came with the program
+};
+
 struct Model {
   const gc_program* program = nullptr;
   const gc_model* facts = nullptr;
   const uint8_t* weights = nullptr;  // base that the program's offsets count from
+  Image image;
 };
 
-// The weights of this file, with their header verified. kErrImage: cut off or damaged, `message` says how.
-Status open_image(const gc_image_header** image, Span<char> message);
+// The weights of this file, with their header verified. kErrImage: missing, cut off, damaged or another model's, and
+// `message` says so. `sidecar`: where they are if they are in a file of their own; empty: where the compiler put it.
+Status open_image(Str sidecar, Image* image, Span<char> message);
+// A sidecar is unmapped.
+void close_image(Image* image);
 
 // The model of this file, for this CPU (or for the ISA of that name). `message` says what is wrong: kErrIsa,
-// kErrImage (weights cut off or damaged), kErrUnsupported.
-Status open_model(Str isa, Model* model, Span<char> message);
+// kErrImage (as open_image), kErrUnsupported.
+Status open_model(Str isa, Str sidecar, Model* model, Span<char> message);
 
 struct SessionOptions {
   uint32_t n_ctx = 0;  // positions of a sequence; 0: the model's own
@@ -34,8 +44,9 @@ struct SessionOptions {
   uint32_t n_ubatch = 512;  // most rows of a step
   uint32_t n_outputs = 1;   // most outputs of a step
   uint32_t kv_type = GC_KV_F16;
-  uint32_t workers = 0;  // 0: usable_cpus()
-  uint32_t most_k = 0;   // of a sink ARGMAX (1) or TOPK: what it may ask for; 0: neither
+  uint32_t workers = 0;         // 0: usable_cpus()
+  WorkerPool::Threads threads;  // another's, in place of own ones: `workers` of them
+  uint32_t most_k = 0;          // of a sink ARGMAX (1) or TOPK: what it may ask for; 0: neither
 };
 
 // What a session takes, before it is made.
@@ -67,6 +78,9 @@ class Session {
   // One generated token.
   Status decode(uint32_t seq, int32_t token, float* logits);
   Status decode_into(uint32_t seq, int32_t token, gc_sink* sink);
+
+  // Room for the tokens of a step, n_ubatch of them, for whoever has none.
+  Vec<Token>& step_tokens() { return chunk_; }
 
   // The k greatest logits that a sink TOPK may ask for (ARGMAX: 1); 0 when this program gives logits only.
   uint32_t most_k() const { return choice_.most_k(); }

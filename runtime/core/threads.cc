@@ -126,6 +126,7 @@ void Barrier::wait() {
 Status WorkerPool::start(uint32_t workers, Allocator allocator) {
   stop();
   stop_ = false;
+  process_ = getpid();
   first_epoch_ = epoch_;
   workers_ = workers == 0 ? 1 : workers;
   barrier_.init(workers_);
@@ -145,7 +146,24 @@ Status WorkerPool::start(uint32_t workers, Allocator allocator) {
   return kOk;
 }
 
+void WorkerPool::use(uint32_t workers, Threads threads) {
+  stop();
+  workers_ = workers == 0 ? 1 : workers;
+  barrier_.init(workers_);
+  others_ = threads;
+}
+
+// In a forked child: they are the parent's, and whoever slept or was awaited in the copied words is not here.
+void WorkerPool::forget_threads() {
+  threads_.reset();
+  barrier_ = Barrier();
+  done_ = Barrier();
+  sleepers_ = 0;
+}
+
 void WorkerPool::stop() {
+  others_ = Threads();
+  if (!threads_.empty() && process_ != getpid()) forget_threads();
   stop_ = true;
   change(&epoch_, epoch_ + 1, &sleepers_);
   for (Thread& t : threads_) pthread_join(t.id, nullptr);
@@ -169,12 +187,25 @@ void WorkerPool::serve(uint32_t worker) {
   }
 }
 
-void WorkerPool::run(Job job, void* context) {
+Status WorkerPool::run(Job job, void* context) {
+  if (others_.run != nullptr) {
+    others_.run(others_.user, workers_, job, context);
+    return kOk;
+  }
+  if (workers_ > 1 && process_ != getpid()) {
+    const uint32_t workers = workers_;
+    if (start(workers, threads_.allocator()) != kOk) {
+      workers_ = workers;  // the next job tries again
+      process_ = 0;
+      return kErrSystem;
+    }
+  }
   job_ = job;
   context_ = context;
   if (workers_ > 1) change(&epoch_, epoch_ + 1, &sleepers_);
   job(context, 0);
   done_.wait();
+  return kOk;
 }
 
 }  // namespace gcrt

@@ -37,9 +37,7 @@ int check() {
            gc_image_section_name(image, i));
     return 1;
   }
-  const uint64_t marker = reinterpret_cast<const unsigned char*>(&gc_weights) - __ehdr_start;
-  if (gc_program_checksum(__ehdr_start, marker, gc_weights.offset_from_ehdr, 0) !=
-      gc_weights.program_checksum) {
+  if (gc_checksum_of_this_program() != gc_weights.program_checksum) {
     puts("bad program");
     return 1;
   }

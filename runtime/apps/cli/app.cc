@@ -142,7 +142,7 @@ bool open_tokenizer(App& app, Tokenizer* tokenizer) {
 }
 
 bool open_model(App& app, const Options& options, Model* model) {
-  const Status s = open_model(Str(options.isa), model, app.note());
+  const Status s = open_model(Str(options.isa), Str(), model, app.note());
   if (s != kOk) app.fail_status(s);
   return s == kOk;
 }

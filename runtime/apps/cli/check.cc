@@ -13,13 +13,11 @@ Str section_name(const gc_image_header* image, uint32_t i) {
 
 int run_check(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
-  const gc_image_header* image = nullptr;
-  if (open_image(&image, app.note()) != kOk) return app.fail_status(kErrImage);
+  Image opened;
+  if (open_image(Str(), &opened, app.note()) != kOk) return app.fail_status(kErrImage);
+  const gc_image_header* image = opened.header;
   uint32_t damaged = 0;
-  const auto marker =
-      static_cast<uint64_t>(reinterpret_cast<const unsigned char*>(&gc_weights) - __ehdr_start);
-  if (gc_program_checksum(__ehdr_start, marker, gc_weights.offset_from_ehdr, 0) !=
-      gc_weights.program_checksum) {
+  if (gc_checksum_of_this_program() != gc_weights.program_checksum) {
     app.out.print("damaged: the program's code or constants\n");
     ++damaged;
   }

@@ -241,12 +241,12 @@ gc_weights_marker make_marker() {
   memcpy(m.magic, GC_MARKER_MAGIC, 8);
   m.version = GC_IMAGE_VERSION;
   m.location = GC_WEIGHTS_INSIDE;
-  m.offset_from_ehdr = static_cast<uint64_t>(image - __ehdr_start);
+  m.offset_from_marker = reinterpret_cast<uintptr_t>(image) - reinterpret_cast<uintptr_t>(&gc_weights);
   m.size = sizeof image;
   m.header_checksum = h.header_checksum;
 #if !__has_feature(address_sanitizer)  // which forbids reading what lies between variables
   const auto at = static_cast<uint64_t>(reinterpret_cast<const unsigned char*>(&gc_weights) - __ehdr_start);
-  m.program_checksum = gc_program_checksum(__ehdr_start, at, m.offset_from_ehdr, 0);
+  m.program_checksum = gc_program_checksum(__ehdr_start, at, static_cast<uint64_t>(image - __ehdr_start), 0);
 #endif
   m.code_bytes = 11, m.runtime_bytes = 22, m.system_bytes = 33, m.blob_bytes = 100000;
   return m;
