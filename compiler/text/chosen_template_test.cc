@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "compiler/base/error.h"
+#include "runtime/text/output/format.h"
 
 namespace gc::text {
 namespace {
@@ -27,11 +28,25 @@ std::string error_of(const Vocab& v, const TemplateOptions& options) {
   return "";
 }
 
+gcrt::OutputFormat format_of(const Vocab& v) {
+  gcrt::OutputFormat format;
+  EXPECT_EQ(format.open(choose_and_freeze_template(v, {}).output), gcrt::kOk);
+  return format;
+}
+
 TEST(ChosenTemplate, TheFilesOwn) {
   const ChosenTemplate chosen = choose_and_freeze_template(vocab(), {});
   EXPECT_EQ(chosen.source, "{{ messages[0].content }}");
   EXPECT_EQ(chosen.origin, "the model's own");
   EXPECT_FALSE(chosen.program.empty());
+}
+
+TEST(ChosenTemplate, KnowsHowToThink) {
+  EXPECT_FALSE(format_of(vocab()).has_switch());
+  Vocab v = vocab();
+  v.chat_template = "{% if enable_thinking %}<think>{% endif %}{{ messages[0].content.split('</think>') }}";
+  EXPECT_TRUE(format_of(v).has_switch());
+  EXPECT_TRUE(format_of(v).opens_reasoning("<think>\n"));
 }
 
 TEST(ChosenTemplate, None) {

@@ -62,16 +62,17 @@ Status Conversation::render(const PromptOptions& options, size_t skip, bool syst
                             Span<char> message) {
   const Str variables = members_of(options.variables);
   Vec<char> context(allocator_), bos(allocator_), eos(allocator_);
-  bool ok = context.push('{') && append(context, variables) &&
-            append(context, variables.empty() ? "" : ", ") && append(context, "\"messages\": [");
+  bool ok = append(context, "{\"add_generation_prompt\": ") &&
+            append(context, system_alone ? "false" : "true") && append(context, options.switches) &&
+            append(context, variables.empty() ? "" : ", ") && append(context, variables) &&
+            append(context, ", \"messages\": [");
   const char* comma = "";
   for (size_t i = 0; ok && i < messages_.size(); ++i) {
     if (i >= first_turn() && (system_alone || i < first_turn() + skip)) continue;
     ok = append(context, comma) && append_message_json(messages_[i], context);
     comma = ", ";
   }
-  ok = ok && append(context, system_alone ? "], \"add_generation_prompt\": false}"
-                                          : "], \"add_generation_prompt\": true}");
+  ok = ok && append(context, "]}");
   const frozen::Meta& meta = tokenizer_.meta();
   if (ok && meta.bos >= 0) ok = tokenizer_.append_piece(meta.bos, true, bos) == kOk;
   if (ok && meta.eos >= 0) ok = tokenizer_.append_piece(meta.eos, true, eos) == kOk;

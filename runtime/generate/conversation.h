@@ -20,6 +20,7 @@ namespace gcrt {
 
 struct PromptOptions {
   Str variables;            // a JSON object with more of the template's variables; empty: none
+  Str switches;             // still more: members alone, a comma in front of each
   int64_t now = 0;          // seconds since 1970, UTC
   int64_t utc_offset = 0;   // seconds east
   size_t room = SIZE_MAX;   // most tokens

@@ -70,11 +70,13 @@ TEST_F(ConversationTest, AnAnswerCanBeDropped) {
 
 TEST_F(ConversationTest, VariablesReachTheTemplate) {
   ASSERT_TRUE(talk_.add("user", "a"));
-  ASSERT_EQ(prompt({.variables = " { \"switch\": \"on\" } "}), kOk) << message_;
+  ASSERT_EQ(prompt({.variables = " { \"thinking_option\": \"on\" } "}), kOk) << message_;
   EXPECT_EQ(text(), "<s>[user]aon");
   ASSERT_EQ(prompt({.variables = "{}"}), kOk);
   EXPECT_EQ(text(), "<s>[user]a");
-  EXPECT_EQ(prompt({.variables = "{\"switch\": }"}), kErrInput);
+  EXPECT_EQ(prompt({.variables = "{\"thinking_option\": }"}), kErrInput);
+  ASSERT_EQ(prompt({.switches = ",\"thinking_option\": \"off\""}), kOk);
+  EXPECT_EQ(text(), "<s>[user]aoff");
 }
 
 TEST_F(ConversationTest, TheTemplateMayRefuse) {

@@ -161,6 +161,8 @@ Status Generator::generate(Span<const int32_t> prompt, OnToken on_token, void* u
   if (const Status s = check_prompt(prompt, message); s != kOk) return s;
   Status s = constraint_.self != nullptr ? constraint_.begin(constraint_.self) : kOk;
   if (s == kOk) s = run(prompt, on_token, user, end, message);
+  forced_.clear();
+  at_forced_ = 0;
   if (s == kErrAborted) {
     *end = End::kAborted;
     s = kOk;
@@ -186,15 +188,24 @@ Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, 
   return s;
 }
 
+Status Generator::choose(int32_t* token, Span<char> message) {
+  Status s = kOk;
+  if (at_forced_ < forced_.size()) {
+    *token = forced_[at_forced_++];
+    return sampler_.accept(*token);
+  }
+  s = sample(token);
+  if (s == kErrNan)
+    format_to(message, mask_ == nullptr ? "the model's output is not a number"
+                                        : "no token may come next that is not ruled out otherwise");
+  if (s == kOk) s = sampler_.accept(*token);
+  return s == kOk && constraint_.self != nullptr ? constraint_.accept(constraint_.self, *token) : s;
+}
+
 Status Generator::loop(OnToken on_token, void* user, End* end, Span<char> message) {
   while (max_tokens_ < 0 || times_.tokens < static_cast<uint64_t>(max_tokens_)) {
     int32_t token = 0;
-    Status s = sample(&token);
-    if (s == kErrNan)
-      format_to(message, mask_ == nullptr ? "the model's output is not a number"
-                                          : "no token may come next that is not ruled out otherwise");
-    if (s == kOk) s = sampler_.accept(token);
-    if (s == kOk && constraint_.self != nullptr) s = constraint_.accept(constraint_.self, token);
+    Status s = choose(&token, message);
     if (s != kOk) return s;
     ++times_.tokens;
     if (ends(token)) {

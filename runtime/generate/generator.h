@@ -84,6 +84,7 @@ class Generator {
         stop_(a),
         state_(a),
         whole_(a),
+        forced_(a),
         ids_(a),
         values_(a),
         bias_(a),
@@ -108,6 +109,8 @@ class Generator {
   // as a prompt.
   Status generate_whole(Span<const int32_t> whole, OnToken on_token, void* user, End* end,
                         Span<char> message);
+  // These come next, whatever the model would say: before generate() or from its callback.
+  [[nodiscard]] bool force(Span<const int32_t> ids) { return forced_.append(ids); }
   // The tokens in the state. They are the generator's as long as nobody else extends the sequence.
   Span<const int32_t> in_state() const { return state_; }
   void set_keep(int64_t keep) { keep_ = keep; }
@@ -125,6 +128,7 @@ class Generator {
   Status loop(OnToken on_token, void* user, End* end, Span<char> message);
   Status init_head(Span<const LogitBias> bias);
   gc_sink* next_sink();
+  Status choose(int32_t* token, Span<char> message);
   Status sample(int32_t* token);
   Status constrain();
   Status read(Span<const int32_t> prompt, gc_sink* sink);
@@ -153,7 +157,9 @@ class Generator {
   gc_logit_rules rules_ = {};
   Vec<int32_t> state_;  // what is in the session's state
   Vec<int32_t> whole_;  // of a shift
-  Vec<int32_t> ids_;    // of the head's list
+  Vec<int32_t> forced_;
+  size_t at_forced_ = 0;
+  Vec<int32_t> ids_;  // of the head's list
   Vec<float> values_;
   Vec<gc_bias> bias_;
   Vec<char> bytes_, safe_, text_;  // of one token: as it is, without stop strings, in whole characters

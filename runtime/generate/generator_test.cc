@@ -302,6 +302,14 @@ TEST_F(GeneratorTest, AGrammarAndNoEnd) {
   EXPECT_EQ(r.message, "no token may come next that is not ruled out otherwise");
 }
 
+TEST_F(GeneratorTest, TokensCanBeForced) {
+  start({.max_tokens = 5});
+  const int32_t forced[] = {byte('x'), byte('b')};
+  ASSERT_TRUE(generator_.force(forced));
+  EXPECT_EQ(run({byte('a')}).text, "xbcde");
+  EXPECT_EQ(run({byte('a')}).text, "bcdef");
+}
+
 TEST_F(GeneratorTest, PenaltiesSeeThePrompt) {
   start({.max_tokens = 1}, {.temperature = 0, .presence_penalty = 2});
   EXPECT_EQ(run({byte('0')}).text, "2");

@@ -133,7 +133,8 @@ int run_complete(App& app, const Options& options) {
   const int64_t keep = options.keep < 0 ? whole : max_of(options.keep, static_cast<int64_t>(bos));
   GrammarConstraint grammar(app.memory);
   if (!start_grammar(app, options, tokenizer, &grammar)) return kExitError;
-  if (!start_generator(app, options, &session, tokenizer, keep, grammar.constraint(), &generator))
+  if (!start_generator(app, options, &session, tokenizer, {keep, options.special, grammar.constraint()},
+                       &generator))
     return kExitError;
   const int64_t loaded_ns = now_ns();
 

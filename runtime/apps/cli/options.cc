@@ -16,17 +16,20 @@ namespace {
 
 // How a value is read and what is stored at the row's offset.
 enum class Kind : uint8_t {
-  kOn,      // bool true, no value
-  kOff,     // bool false, no value
-  kText,    // const char*
-  kTexts,   // TextList, appended
-  kInt,     // int64_t in [low, high]
-  kInts,    // IntList in [low, high]
-  kReal,    // float, finite
-  kSeed,    // uint64_t; -1 is "random"
-  kKvType,  // uint32_t GC_KV_*
-  kBench,   // uint32_t BenchFormat
-  kColor,   // uint32_t Color
+  kOn,               // bool true, no value
+  kOff,              // bool false, no value
+  kText,             // const char*
+  kTexts,            // TextList, appended
+  kInt,              // int64_t in [low, high]
+  kInts,             // IntList in [low, high]
+  kReal,             // float, finite
+  kSeed,             // uint64_t; -1 is "random"
+  kKvType,           // uint32_t GC_KV_*
+  kBench,            // uint32_t BenchFormat
+  kColor,            // uint32_t Color
+  kReasoning,        // uint32_t Reasoning
+  kEffort,           // uint32_t Effort
+  kReasoningFormat,  // uint32_t ReasoningFormat
 };
 
 constexpr uint32_t bit(Command c) { return 1u << static_cast<uint32_t>(c); }
@@ -77,6 +80,10 @@ constexpr Row kRows[] = {
   {kCha, "-cnv --conversation", nullptr, "chat: what 'chat' does anyway", Kind::kOn, AT(chat)},
   {kCha, "-st --single-turn", nullptr, "one answer and no more; without -p or -f all of standard input is the message", Kind::kOn, AT(single_turn)},
   {kCha, "--chat-template-kwargs", "JSON", "more variables of the chat template, an object", Kind::kText, AT(template_variables)},
+  {kCha, "-rea --reasoning", "WHEN", "on or off, by the template's own switch; auto: as it does by itself (default)", Kind::kReasoning, AT(reasoning)},
+  {kCha, "--reasoning-effort", "HOW", "low, medium or high, where the template knows that", Kind::kEffort, AT(reasoning_effort)},
+  {kCha, "--reasoning-budget", "N", "tokens of reasoning, then it is closed; -1: any (default)", Kind::kInt, AT(reasoning_budget), -1, kMost},
+  {kCha, "--reasoning-format", "HOW", "none: reasoning is part of the answer; auto: it is apart, and only terminals show it (default)", Kind::kReasoningFormat, AT(reasoning_format)},
   {kGen, "--grammar", "TEXT", "what is generated follows this grammar (GBNF)", Kind::kText, AT(grammar)},
   {kGen, "--grammar-file", "FILE", "the same, from a file", Kind::kText, AT(grammar_file)},
   {kGen, "-j --json-schema", "JSON", "what is generated is JSON that fits this schema; {}: any JSON", Kind::kText, AT(json_schema)},
@@ -169,6 +176,9 @@ constexpr CommandName kCommandNames[] = {
 constexpr const char* kKvNames[GC_KV_TYPES] = {"f32", "f16", "bf16", "q8_0"};
 constexpr const char* kBenchFormats[] = {"md", "json", "csv"};
 constexpr const char* kColors[] = {"auto", "on", "off"};
+constexpr const char* kReasonings[] = {"auto", "on", "off"};
+constexpr const char* kEfforts[] = {"default", "low", "medium", "high"};
+constexpr const char* kReasoningFormats[] = {"auto", "none"};
 
 // The next of a row's names, without its dashes; empty at the end.
 Str next_name(const char** at) {
@@ -313,6 +323,12 @@ class Setter {
         return set_name(kBenchFormats, place<uint32_t>());
       case Kind::kColor:
         return set_name(kColors, place<uint32_t>());
+      case Kind::kReasoning:
+        return set_name(kReasonings, place<uint32_t>());
+      case Kind::kEffort:
+        return set_name(kEfforts, place<uint32_t>());
+      case Kind::kReasoningFormat:
+        return set_name(kReasoningFormats, place<uint32_t>());
     }
     return false;
   }

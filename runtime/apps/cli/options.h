@@ -38,6 +38,9 @@ struct TextList {
 
 enum class BenchFormat : uint32_t { kMarkdown, kJson, kCsv };
 enum class Color : uint32_t { kAuto, kOn, kOff };
+enum class Reasoning : uint32_t { kAuto, kOn, kOff };
+enum class Effort : uint32_t { kUnset, kLow, kMedium, kHigh };
+enum class ReasoningFormat : uint32_t { kAuto, kNone };
 
 struct Options {
   // Input. Null: not given.
@@ -82,6 +85,10 @@ struct Options {
   const char* system = nullptr;
   const char* system_file = nullptr;
   const char* template_variables = nullptr;  // JSON
+  uint32_t reasoning = 0;                    // Reasoning
+  uint32_t reasoning_effort = 0;             // Effort
+  uint32_t reasoning_format = 0;             // ReasoningFormat
+  int64_t reasoning_budget = -1;
   bool single_turn = false;
   bool multiline = false;
   bool simple_io = false;

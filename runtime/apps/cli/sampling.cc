@@ -110,7 +110,7 @@ bool start_grammar(App& app, const Options& options, const Tokenizer& tokenizer,
 }
 
 bool start_generator(App& app, const Options& options, Session* session, const Tokenizer& tokenizer,
-                     int64_t keep, const TokenConstraint& constraint, Generator* generator) {
+                     const GeneratorNeeds& needs, Generator* generator) {
   Vec<SamplerStage> chain(app.memory);
   Status s = make_chain(app, options, *session->model().facts, chain);
   LogitBias bias[TextList::kMost];
@@ -131,11 +131,11 @@ bool start_generator(App& app, const Options& options, Session* session, const T
     GenerateOptions generate;
     generate.max_tokens = options.n_predict;
     generate.ignore_eog = options.ignore_eos;
-    generate.show_special = options.special;
+    generate.show_special = needs.show_special;
     generate.seed = choose_seed(options);
     generate.context_shift = options.context_shift;
-    generate.keep = keep;
-    generate.constraint = constraint;
+    generate.keep = needs.keep;
+    generate.constraint = needs.constraint;
     generate.chain = chain;
     generate.bias = {bias, options.logit_bias.n};
     if (options.dry_breakers.n != 0) generate.dry_breakers = {breakers, n_breakers};

@@ -12,8 +12,13 @@ constexpr uint32_t kMostChosen = 256;  // candidates that the head may choose; b
 // reported.
 bool start_grammar(App& app, const Options& options, const Tokenizer& tokenizer, GrammarConstraint* grammar);
 
-// `keep`: tokens that stay when the context is shifted. False after a failure that has been reported.
+struct GeneratorNeeds {
+  int64_t keep;  // tokens that stay when the context is shifted
+  bool show_special;
+  TokenConstraint constraint;
+};
+// False after a failure that has been reported.
 bool start_generator(App& app, const Options& options, Session* session, const Tokenizer& tokenizer,
-                     int64_t keep, const TokenConstraint& constraint, Generator* generator);
+                     const GeneratorNeeds& needs, Generator* generator);
 
 }  // namespace gcrt

@@ -195,6 +195,7 @@ gc_model make_model() {
   m.chat_template_origin = "test";
   m.chat_program = reinterpret_cast<const uint8_t*>(chat_program.data());
   m.chat_program_bytes = chat_template.bytes;
+  m.chat_output = output_format();
   m.compiler = "test 1";
   m.n_layer = 1;
   m.n_embd = 1;

@@ -1,15 +1,23 @@
 #pragma once
 // A chat template put together by hand, since the runtime's tests can't use the compiler:
 //
-//   {{ bos_token }}{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}{{ switch }}
+//   {{ bos_token }}{% for m in messages %}{{ '[' + m.role + ']' + m.content }}{% endfor %}{{ thinking_option }}
 //
 // and, where the last message's content is "raise", the error "no".
+#include <string.h>
+
 #include <string>
 #include <vector>
 
 #include "runtime/text/jinja/program.h"
+#include "runtime/text/output/format.h"
 
 namespace fake {
+
+// Reasoning as <think>, and the template's switch for it: gc_model.chat_output.
+inline uint32_t output_format() {
+  return gcrt::frozen_output(0, 1u << static_cast<uint32_t>(gcrt::ThinkSwitch::kThinkingOption));
+}
 
 class Template {
  public:
@@ -27,7 +35,8 @@ class Template {
     const uint32_t loop =
         add(Op::kFor, {add(Op::kTargetName, {}, text("m")), name("messages"), gcrt::jinja::kNoNode,
                        add(Op::kBlock, {raises, add(Op::kPrint, {line})}), gcrt::jinja::kNoNode});
-    root_ = add(Op::kBlock, {add(Op::kPrint, {name("bos_token")}), loop, add(Op::kPrint, {name("switch")})});
+    root_ = add(Op::kBlock,
+                {add(Op::kPrint, {name("bos_token")}), loop, add(Op::kPrint, {name("thinking_option")})});
   }
   std::vector<uint64_t> finish() const {
     gcrt::jinja::Header h = {};
@@ -42,9 +51,9 @@ class Template {
               strings_.size() * sizeof strings_[0] + text_.size();
     std::vector<uint64_t> out((h.bytes + 7) / 8);
     char* at = reinterpret_cast<char*>(out.data());
-    const auto put = [&at](const void* data, size_t bytes) {
-      memcpy(at, data, bytes);
-      at += bytes;
+    const auto put = [&at](const void* data, size_t n) {
+      memcpy(at, data, n);
+      at += n;
     };
     put(&h, sizeof h);
     put(nodes_.data(), nodes_.size() * sizeof nodes_[0]);

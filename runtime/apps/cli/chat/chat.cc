@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include "runtime/apps/cli/app.h"
+#include "runtime/apps/cli/chat/answer.h"
 #include "runtime/apps/cli/chat/chat_input.h"
 #include "runtime/apps/cli/sampling.h"
 #include "runtime/apps/cli/whole_file.h"
 #include "runtime/generate/conversation.h"
 #include "runtime/generate/generator.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/output/format.h"
 #include "runtime/text/utf8.h"
 
 namespace gcrt {
@@ -64,7 +67,9 @@ class Chat {
         talk_(template_, tokenizer_, app.memory),
         grammar_(app.memory),
         generator_(app.memory),
-        answer_(app.memory) {}
+        answer_(app.out, app.memory),
+        switches_(app.memory),
+        close_(app.memory) {}
 
   int run();
 
@@ -80,8 +85,9 @@ class Chat {
   Then command(Str word, Str argument);
   Then say(Str text);
   Then answer();
-  bool ask(Status* status);
-  void settle(Status status, End end);
+  PromptOptions prompt_options() const;
+  void print_prompt();
+  Status generate(End* end);
   Then show_system(Str text);
   Then save(Str path);
   Then load(Str path);
@@ -92,20 +98,26 @@ class Chat {
   template <class... Parts>
   void note(const Parts&... parts);
   static bool on_token(void* self, int32_t token, Str text);
-  void show(Str text);
+  bool set_reasoning();
+  Status begin_answer();
 
   App& app_;
   const Options& options_;
   Model model_;
   Tokenizer tokenizer_;
   ChatTemplate template_;
+  OutputFormat format_;
   Session session_;
   Conversation talk_;
   GrammarConstraint grammar_;
   Generator generator_;
   ChatInput* input_ = nullptr;
-  bool terminal_ = false, colors_ = false, line_open_ = false, interrupted_ = false;
-  Vec<char> answer_;
+  bool terminal_ = false, colors_ = false, interrupted_ = false;
+  Answer answer_;
+  Vec<char> switches_;    // of reasoning, for the template
+  Vec<int32_t> close_;    // the tokens that end reasoning
+  int64_t budget_ = -1;   // tokens of reasoning
+  int64_t reasoned_ = 0;  // of this answer
 };
 
 // A failure that ends the chat where nobody can react to it.
@@ -129,18 +141,66 @@ bool Chat::open() {
                                      : "this file has no tokenizer, and so no chat");
     return false;
   }
-  if (template_.open({gc_the_model.chat_program, gc_the_model.chat_program_bytes}) == kOk) return true;
+  if (template_.open({gc_the_model.chat_program, gc_the_model.chat_program_bytes}) == kOk &&
+      format_.open(gc_the_model.chat_output) == kOk)
+    return true;
   app_.fail("the chat template in this file is damaged");
   return false;
 }
 
 bool Chat::set_up() {
-  if (!open() || !read_system()) return false;
+  if (!open() || !set_reasoning() || !read_system()) return false;
   SessionOptions sizes = session_options(options_);
   sizes.most_k = kMostChosen;
   return start_session(app_, model_, sizes, &session_) &&
          start_grammar(app_, options_, tokenizer_, &grammar_) &&
-         start_generator(app_, options_, &session_, tokenizer_, 0, grammar_.constraint(), &generator_);
+         start_generator(app_, options_, &session_, tokenizer_, {0, true, grammar_.constraint()},
+                         &generator_);
+}
+
+// What the flags say of reasoning, as variables of the template and as a budget.
+bool Chat::set_reasoning() {
+  Thinking thinking = Thinking::kDefault;
+  switch (static_cast<Reasoning>(options_.reasoning)) {
+    case Reasoning::kAuto:
+      break;
+    case Reasoning::kOn:
+      thinking = Thinking::kOn;
+      break;
+    case Reasoning::kOff:
+      thinking = Thinking::kOff;
+      break;
+  }
+  switch (static_cast<Effort>(options_.reasoning_effort)) {
+    case Effort::kUnset:
+      break;
+    case Effort::kLow:
+      thinking = Thinking::kLow;
+      break;
+    case Effort::kMedium:
+      thinking = Thinking::kMedium;
+      break;
+    case Effort::kHigh:
+      thinking = Thinking::kHigh;
+      break;
+  }
+  budget_ = options_.reasoning_budget;
+  // Where the template cannot be told, reasoning that it opens is closed at once.
+  if (thinking == Thinking::kOff && !format_.has_switch()) budget_ = 0;
+  const Str close = format_.reasoning_close();
+  if (options_.reasoning_budget >= 0 && close.empty()) {
+    app_.fail("--reasoning-budget: this model's reasoning has no end that could be put in");
+    return false;
+  }
+  if (options_.reasoning_effort != 0 && !format_.has_switch()) {
+    app_.fail("--reasoning-effort: this model's template knows no such thing");
+    return false;
+  }
+  const EncodeOptions encode{.add_special = false, .parse_special = true, .literal = {}};
+  if (format_.append_switches(thinking, switches_) && tokenizer_.encode(close, encode, close_) == kOk)
+    return true;
+  app_.fail("not enough memory");
+  return false;
 }
 
 bool Chat::read_system() {
@@ -344,14 +404,10 @@ Chat::Then Chat::say(Str text) {
   return answer();
 }
 
-// To the last message. It goes again when there is no answer at all, or templates would refuse the next one.
-Chat::Then Chat::answer() {
-  const size_t before = talk_.messages().size();
-  Status s = kOk;
-  End end = End::kEog;
-  app_.message[0] = 0;
+PromptOptions Chat::prompt_options() const {
   PromptOptions prompt;
   prompt.variables = options_.template_variables;
+  prompt.switches = str(switches_);
   prompt.now = time(nullptr);
   tm local = {};
   const time_t clock = static_cast<time_t>(prompt.now);
@@ -360,32 +416,32 @@ Chat::Then Chat::answer() {
   const size_t n_ctx = session_.options().n_ctx;
   prompt.room = options_.context_shift ? n_ctx - n_ctx / 4 : n_ctx;
   prompt.drop_turns = options_.context_shift;
-  s = talk_.prompt(prompt, app_.note());
-  answer_.clear();
-  line_open_ = false;
-  if (s == kOk && options_.verbose_prompt) {
-    const char* comma = "";
-    for (int32_t id : talk_.ids()) {
-      app_.err.print(comma, id);
-      comma = ",";
-    }
-    app_.err.print("\n");
-    app_.err.flush();
+  return prompt;
+}
+
+void Chat::print_prompt() {
+  const char* comma = "";
+  for (int32_t id : talk_.ids()) {
+    app_.err.print(comma, id);
+    comma = ",";
   }
-  if (s == kOk) {
-    generator_.set_keep(static_cast<int64_t>(talk_.fixed()));
-    input_->answer_begins();
-    catch_interrupt(&session_);
-    s = generator_.generate_whole(talk_.ids(), on_token, this, &end, app_.note());
-    release_interrupt();
-  }
-  if (line_open_) app_.out.put('\n');
+  app_.err.print("\n");
+  app_.err.flush();
+}
+
+// To the last message. It goes again when there is no answer at all, or templates would refuse the next one.
+Chat::Then Chat::answer() {
+  const size_t before = talk_.messages().size();
+  End end = End::kEog;
+  app_.message[0] = 0;
+  Status s = talk_.prompt(prompt_options(), app_.note());
+  if (s == kOk && options_.verbose_prompt) print_prompt();
+  if (s == kOk) s = generate(&end);
   app_.out.flush();
   interrupted_ = s == kOk && end == End::kAborted;
-  const bool nothing = s != kOk || (interrupted_ && answer_.empty());
-  if (nothing)
+  if (s != kOk || (interrupted_ && answer_.empty()))
     talk_.messages().truncate(before - 1);
-  else if (!talk_.add("assistant", str(answer_)))
+  else if (!talk_.add("assistant", answer_.content(), answer_.reasoning()))
     s = kErrMemory;
   if (s == kErrFull)
     return complain(Str(app_.message),
@@ -397,31 +453,36 @@ Chat::Then Chat::answer() {
   if (interrupted_) note("(stopped)");
   if (options_.verbose) print_times();
   if (end == End::kContext)
-    return complain("the context of ", n_ctx,
+    return complain("the context of ", session_.options().n_ctx,
                     " tokens is full: /clear begins anew, -c N gives more, --context-shift goes on");
   return Then::kGoOn;
 }
 
-// On a terminal what a model writes is text and no command: control characters stay away.
-void Chat::show(Str text) {
-  if (text.empty()) return;
-  if (!terminal_) {
-    app_.out.put(text);
-  } else {
-    for (size_t i = 0; i < text.size(); ++i) {
-      const uint8_t c = static_cast<uint8_t>(text[i]);
-      const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<uint8_t>(text[i + 1]) < 0xA0;
-      if (c1) ++i;
-      if (!c1 && c != 0x7F && (c >= 0x20 || c == '\n' || c == '\t')) app_.out.put(text[i]);
-    }
-  }
-  line_open_ = text[text.size() - 1] != '\n';
+Status Chat::generate(End* end) {
+  const bool in_reasoning = format_.opens_reasoning(talk_.text());
+  const bool raw =
+      options_.special || options_.reasoning_format == static_cast<uint32_t>(ReasoningFormat::kNone);
+  Status s = answer_.begin(format_, in_reasoning, raw, {terminal_, terminal_ && colors_});
+  reasoned_ = 0;
+  if (s == kOk && in_reasoning && budget_ == 0) s = generator_.force(close_) ? kOk : kErrMemory;
+  if (s != kOk) return s;
+  grammar_.suspend(answer_.in_reasoning());
+  generator_.set_keep(static_cast<int64_t>(talk_.fixed()));
+  input_->answer_begins();
+  catch_interrupt(&session_);
+  s = generator_.generate_whole(talk_.ids(), on_token, this, end, app_.note());
+  release_interrupt();
+  const Status finished = answer_.finish();
+  return s == kOk ? finished : s;
 }
 
-bool Chat::on_token(void* self, int32_t, Str text) {
+bool Chat::on_token(void* self, int32_t token, Str text) {
   Chat* chat = static_cast<Chat*>(self);
-  if (!append(chat->answer_, text)) return false;
-  chat->show(text);
+  if (chat->answer_.push(text) != kOk) return false;
+  const bool reasons = chat->answer_.in_reasoning();
+  if (reasons && token >= 0 && ++chat->reasoned_ == chat->budget_ && !chat->generator_.force(chat->close_))
+    return false;
+  chat->grammar_.suspend(reasons);
   return chat->app_.out.flush();
 }
 

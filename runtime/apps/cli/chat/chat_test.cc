@@ -72,7 +72,8 @@ TEST_F(ChatTest, TheSystemsMessageAndVariables) {
   const Ran r = run(chat({"-sys", "be\\n", "-st", "-p", "x", "-v"}));
   EXPECT_EQ(r.out, "yz\n");
   EXPECT_NE(r.err.find("[prompt: 19 tokens"), std::string::npos) << r.err;
-  EXPECT_EQ(run(chat({"--chat-template-kwargs", "{\"switch\": \"v\"}", "-st", "-p", "x"})).out, "wxyz\n");
+  EXPECT_EQ(run(chat({"--chat-template-kwargs", "{\"thinking_option\": \"v\"}", "-st", "-p", "x"})).out,
+            "wxyz\n");
 }
 
 TEST_F(ChatTest, LinesGoOn) { EXPECT_EQ(run(chat({}), {.input = "a\\\nx\ny"}).out, "yz\nz\n"); }
@@ -140,6 +141,25 @@ TEST_F(ChatTest, Grammars) {
   EXPECT_EQ(r.err.find("fake: error: the grammar: "), 0u) << r.err;
   EXPECT_EQ(run(chat({"--grammar", "root ::= \"x\"", "-j", "{}"})).err,
             "fake: error: more than one grammar: --grammar, --grammar-file, -j and -jf exclude each other\n");
+}
+
+TEST_F(ChatTest, Reasoning) {
+  EXPECT_EQ(run(chat({"-st", "-p", "x", "--reasoning", "off"})).out,
+            "ghijklmnopqrstuvwxyz\n");  // "off" ends the prompt
+  EXPECT_EQ(run(chat({"-st", "-p", "x", "-rea", "on"})).out, "opqrstuvwxyz\n");
+  // The prompt opens the reasoning: '?' follows '>', and nothing closes it.
+  EXPECT_EQ(run(chat({"-st", "-p", "<think>", "-n", "5"})).out, "");
+  EXPECT_EQ(run(chat({"-st", "-p", "<think>", "-n", "5", "--reasoning-format", "none"})).out, "?@ABC\n");
+  EXPECT_EQ(run(chat({"-st", "-p", "<think>", "-n", "14", "--reasoning-budget", "3"})).out, "?@A\n");
+  EXPECT_EQ(run(chat({"-st", "-p", "<think>", "-n", "11", "--reasoning-budget", "0"})).out, "?@A\n");
+  // A grammar is the answer's.
+  EXPECT_EQ(
+      run(chat({"-st", "-p", "<think>", "--reasoning-budget", "3", "--grammar", "root ::= \"?@\""})).out,
+      "?@\n");
+  std::ofstream(path("in")) << "<think>\n/save " + path("talk") + "\n";
+  run(chat({"-n", "14", "--reasoning-budget", "3"}), {.input = contents(path("in"))});
+  EXPECT_NE(contents(path("talk")).find(R"("content": "?@A", "reasoning_content": "?@A")"), std::string::npos)
+      << contents(path("talk"));
 }
 
 TEST_F(ChatTest, TellsItsPrompts) {
@@ -316,6 +336,17 @@ TEST_F(ChatTest, CtrlCStopsTheAnswerAlone) {
   SEES(t, "yz\r\n");
   t.type("\x04");
   EXPECT_EQ(t.ends(), 0);
+}
+
+TEST_F(ChatTest, ReasoningIsDim) {
+  Terminal t(chat({"-n", "14", "--reasoning-budget", "3"}));
+  SEES(t, "> ");
+  t.type("<think>\r");
+  SEES(t, "\x1b[2m?@A\r\n\x1b[0m\r\n?@A\r\n");
+  Terminal plain(chat({"-n", "14", "--reasoning-budget", "3", "-co", "off"}));
+  SEES(plain, "> ");
+  plain.type("<think>\r");
+  SEES(plain, "[thinking] ?@A\r\n\r\n?@A\r\n");
 }
 
 TEST_F(ChatTest, WhatIsTypedMeanwhileWaits) {
