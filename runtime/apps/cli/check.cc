@@ -1,6 +1,7 @@
 // `OUT check`: every byte of the file against the checksums that the compiler wrote. Needs no CPU feature.
 #include "runtime/abi/image.h"
 #include "runtime/apps/cli/app.h"
+#include "runtime/text/chat_template.h"
 
 namespace gcrt {
 namespace {
@@ -26,6 +27,12 @@ int run_check(App& app, const Options& options) {
       (tokenizer.open({gc_the_model.tokenizer, gc_the_model.tokenizer_bytes}, app.memory) != kOk ||
        tokenizer.view().deep_check() != kOk)) {
     app.out.print("damaged: the tokenizer\n");
+    ++damaged;
+  }
+  ChatTemplate chat_template;
+  if (gc_the_model.chat_program != nullptr &&
+      chat_template.open({gc_the_model.chat_program, gc_the_model.chat_program_bytes}) != kOk) {
+    app.out.print("damaged: the chat template\n");
     ++damaged;
   }
   for (uint32_t i = 0; i < image->section_count; ++i) {

@@ -112,7 +112,7 @@ class Chat {
   GrammarConstraint grammar_;
   Generator generator_;
   ChatInput* input_ = nullptr;
-  bool terminal_ = false, colors_ = false, interrupted_ = false;
+  bool people_ = false, colors_ = false, interrupted_ = false;
   Answer answer_;
   Vec<char> switches_;    // of reasoning, for the template
   Vec<int32_t> close_;    // the tokens that end reasoning
@@ -124,12 +124,12 @@ class Chat {
 template <class... Parts>
 Chat::Then Chat::complain(const Parts&... parts) {
   app_.fail(parts...);
-  return terminal_ ? Then::kGoOn : Then::kFail;
+  return people_ ? Then::kGoOn : Then::kFail;
 }
 
 template <class... Parts>
 void Chat::note(const Parts&... parts) {
-  if (!terminal_) return;
+  if (!people_) return;
   app_.out.print(colors_ ? kDim : Str(), parts..., colors_ ? kPlain : Str(), "\n");
 }
 
@@ -254,17 +254,19 @@ int Chat::run() {
   for (size_t i = 0; i < kCommandRows; ++i) names[i] = kChatCommands[i].name;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
   const char* no_color = getenv("NO_COLOR");
-  const bool wanted = isatty(1) != 0 && !options_.simple_io && (no_color == nullptr || *no_color == 0);
+  const bool plain = options_.simple_io || !ChatInput::terminal_edits();
+  const bool wanted = isatty(1) != 0 && !plain && (no_color == nullptr || *no_color == 0);
   colors_ = options_.color == static_cast<uint32_t>(Color::kOn) ||
             (options_.color == static_cast<uint32_t>(Color::kAuto) && wanted);
   InputSettings settings;
-  settings.simple = options_.simple_io;
+  people_ = isatty(0) != 0 && isatty(1) != 0;
+  settings.people = people_;
   settings.multiline = options_.multiline;
   settings.completions = names;
   if (colors_) settings.before = kGreen, settings.after = kPlain;
   ChatInput input(app_, settings);
   input_ = &input;
-  terminal_ = input.open_terminal();
+  if (people_ && !plain) input.open_terminal();
   return talk();
 }
 
@@ -272,15 +274,14 @@ int Chat::talk() {
   Vec<char> message(app_.memory);
   bool there = false;
   if (!first_message(&message, &there)) return kExitError;
-  if (terminal_ && !options_.single_turn)
+  if (people_ && !options_.single_turn)
     note(Line{*gc_the_model.name ? gc_the_model.name : gc_the_model.architecture},
          ": /help tells the commands, Ctrl-C stops an answer, Ctrl-D leaves");
   for (;;) {
     ChatInput::Got got = ChatInput::Got::kMessage;
     if (there)
-      app_.out.print(terminal_ && colors_ ? kGreen : Str(), terminal_ ? "> " : "",
-                     terminal_ ? str(message) : Str(), terminal_ && colors_ ? kPlain : Str(),
-                     terminal_ ? "\n" : "");
+      app_.out.print(people_ && colors_ ? kGreen : Str(), people_ ? "> " : "", people_ ? str(message) : Str(),
+                     people_ && colors_ ? kPlain : Str(), people_ ? "\n" : "");
     else
       got = options_.single_turn && isatty(0) == 0 ? input_->rest(&message) : input_->next(&message);
     if (got == ChatInput::Got::kFailed) return kExitError;
@@ -291,7 +292,7 @@ int Chat::talk() {
     const Then then = there || options_.single_turn ? say(str(message)) : take(str(message));
     there = false;
     if (then == Then::kFail) return kExitError;
-    if (interrupted_ && !terminal_) return app_.done(kExitInterrupted);
+    if (interrupted_ && !people_) return app_.done(kExitInterrupted);
     if (then == Then::kLeave || options_.single_turn || !app_.out.ok()) return app_.done();
   }
 }
@@ -345,7 +346,7 @@ void Chat::help() {
     format(w, row.name, row.argument.empty() ? "" : " ", row.argument);
     app_.out.print("  ", Left{w.text(), 16}, row.help, "\n");
   }
-  if (terminal_)
+  if (people_)
     app_.out.print(
         "A line that ends with \\ goes on on the next one; Alt-Enter begins one too. Up and down bring "
         "earlier "
@@ -353,6 +354,11 @@ void Chat::help() {
 }
 
 Chat::Then Chat::show_system(Str text) {
+  if (text == "-") {
+    if (!talk_.set_system(Str())) return complain("not enough memory for the system's message");
+    note("It is gone.");
+    return Then::kGoOn;
+  }
   if (text.empty()) {
     const ChatMessage* system = talk_.system();
     if (system == nullptr)
@@ -378,7 +384,7 @@ Chat::Then Chat::save(Str path) {
   if (!ok || !append(json, "\n]}\n")) return complain("not enough memory to save the conversation");
   WholeFile file(app_, name.data());
   if (!file.open_for_writing() || !file.write_all(json.data(), json.size()) || !file.commit())
-    return terminal_ ? Then::kGoOn : Then::kFail;
+    return people_ ? Then::kGoOn : Then::kFail;
   note("Kept in ", Line{path}, ".");
   return Then::kGoOn;
 }
@@ -386,7 +392,7 @@ Chat::Then Chat::save(Str path) {
 Chat::Then Chat::load(Str path) {
   Vec<char> name(app_.memory), json(app_.memory);
   if (!append(name, path) || !name.push(0)) return complain("not enough memory to load a conversation");
-  if (!read_input(app_, name.data(), &json)) return terminal_ ? Then::kGoOn : Then::kFail;
+  if (!read_input(app_, name.data(), &json)) return people_ ? Then::kGoOn : Then::kFail;
   Vec<ChatMessage> messages(app_.memory);
   app_.message[0] = 0;
   if (read_messages_json(str(json), messages, app_.note(), app_.memory) != kOk)
@@ -448,7 +454,7 @@ Chat::Then Chat::answer() {
                     ": /clear begins anew, -c N gives more, --context-shift forgets the oldest turns");
   if (s != kOk) {
     app_.fail_status(s);
-    return terminal_ ? Then::kGoOn : Then::kFail;
+    return people_ ? Then::kGoOn : Then::kFail;
   }
   if (interrupted_) note("(stopped)");
   if (options_.verbose) print_times();
@@ -462,7 +468,7 @@ Status Chat::generate(End* end) {
   const bool in_reasoning = format_.opens_reasoning(talk_.text());
   const bool raw =
       options_.special || options_.reasoning_format == static_cast<uint32_t>(ReasoningFormat::kNone);
-  Status s = answer_.begin(format_, in_reasoning, raw, {terminal_, terminal_ && colors_});
+  Status s = answer_.begin(format_, in_reasoning, raw, {people_, people_ && colors_});
   reasoned_ = 0;
   if (s == kOk && in_reasoning && budget_ == 0) s = generator_.force(close_) ? kOk : kErrMemory;
   if (s != kOk) return s;

@@ -15,11 +15,10 @@ bool more_is_there() {
 
 }  // namespace
 
-bool ChatInput::open_terminal() {
+bool ChatInput::terminal_edits() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
   const char* term = getenv("TERM");
-  if (settings_.simple || term == nullptr || Str(term) == "dumb") return false;
-  return terminal_.open();
+  return term != nullptr && *term != 0 && Str(term) != "dumb";
 }
 
 void ChatInput::answer_begins() {
@@ -29,8 +28,12 @@ void ChatInput::answer_begins() {
 ChatInput::Got ChatInput::next(Vec<char>* message) {
   message->clear();
   if (terminal_.is_open()) return edit(message);
-  for (;;) {
+  for (const char* prompt = "> ";; prompt = "  ") {
     bool end = false;
+    if (settings_.people) {
+      app_.out.print(prompt);
+      app_.out.flush();
+    }
     if (!line(message, &end)) return Got::kFailed;
     if (end && message->empty()) return Got::kEnd;
     if (end || !str(*message).ends_with("\\")) return Got::kMessage;

@@ -9,7 +9,7 @@ namespace gcrt {
 
 struct InputSettings {
   Str prompt = "> ";
-  bool simple = false;     // no editor
+  bool people = false;     // somebody looks at standard output and types: lines have a prompt
   bool multiline = false;  // Enter begins a new line
   Str before, after;       // colours of what is typed
   Span<const Str> completions;
@@ -24,9 +24,10 @@ class ChatInput {
         settings_(settings),
         editor_(app.memory, {settings.multiline, settings.completions, settings.before, settings.after}) {}
 
-  // Standard input and output are a terminal that takes an editor's commands.
-  bool open_terminal();
-  bool edits() const { return terminal_.is_open(); }
+  // Does the terminal say that it takes an editor's commands?
+  static bool terminal_edits();
+  // From now on messages are edited. False: standard input and output are no terminal.
+  bool open_terminal() { return terminal_.open(); }
   // The next message: what was edited, or a line, with those that follow a backslash at its end.
   Got next(Vec<char>* message);
   // All that is left of standard input; a last newline is left out.

@@ -85,9 +85,9 @@ TEST_F(ChatTest, Stops) {
 
 TEST_F(ChatTest, Commands) {
   const std::string file = path("talk.json");
-  const Ran r = run(chat({"-c", "500"}),
-                    {.input = "/system Be good\nw\n/save " + file + "\n/clear\nx\n/system\n/load " + file +
-                              "\n/regen\n/usr/bin/w\n//exit w\n/exit\nnever"});
+  const Ran r = run(chat({"-c", "500"}), {.input = "/system -\n/system Be good\nw\n/save " + file +
+                                                   "\n/clear\nx\n/system\n/load " + file +
+                                                   "\n/regen\n/usr/bin/w\n//exit w\n/exit\nnever"});
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(r.out, "xyz\nyz\nBe good\nxyz\nxyz\nxyz\n");
   EXPECT_EQ(contents(file), R"({"messages": [
@@ -371,6 +371,7 @@ TEST_F(ChatTest, TheTerminalIsLeftAsItWas) {
 
 TEST_F(ChatTest, ADumbTerminalGivesLines) {
   Terminal t(chat({}), "dumb");
+  SEES(t, "> ");
   t.type("w\n");
   SEES(t, "xyz\r\n");
   t.type("\x04");

@@ -277,6 +277,65 @@ TEST_F(LineEditorTest, ShowsWhatFits) {
   EXPECT_EQ(picture(screen, 3, true), "  3\n  4\n  5\n|");
 }
 
+// Any keys in any order: the cursor stays between characters, and the picture is what drawing anew would give.
+TEST_F(LineEditorTest, AnyKeys) {
+  const char* const kKeys[] = {"a",
+                               "b c",
+                               "漢",
+                               "e\u0301",
+                               "🙂",
+                               "\x1b[A",
+                               "\x1b[B",
+                               "\x1b[C",
+                               "\x1b[D",
+                               "\x01",
+                               "\x05",
+                               "\x0b",
+                               "\x15",
+                               "\x17",
+                               "\x19",
+                               "\x14",
+                               "\x0a",
+                               "\x7f",
+                               "\x1b[3~",
+                               "\x1b"
+                               "b",
+                               "\x1b"
+                               "f",
+                               "\x1b"
+                               "d",
+                               "\t",
+                               "\x1b[200~x\ry\x1b[201~",
+                               "\xC3",
+                               "\xFF",
+                               "\x1b[1;5C"};
+  uint64_t state = 1;
+  auto random = [&state](size_t n) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<size_t>(state >> 33) % n;
+  };
+  ASSERT_TRUE(editor_->add_history("old\nmessage") && editor_->add_history("another"));
+  editor_->begin("> ");
+  Screen screen(10);
+  for (int i = 0; i < 3000; ++i) {
+    type(kKeys[random(std::size(kKeys))]);
+    const Str text = editor_->text();
+    ASSERT_LE(editor_->cursor(), text.size());
+    for (size_t at = 0; at < text.size();) {
+      const int n = utf8_next(text.sub(at));
+      ASSERT_GT(n, 0);
+      ASSERT_FALSE(at < editor_->cursor() && editor_->cursor() < at + static_cast<size_t>(n));
+      at += static_cast<size_t>(n);
+    }
+    if (random(3) != 0) continue;
+    const std::string now = picture(screen, 12);
+    Screen fresh(10);
+    editor_->forget_picture();
+    ASSERT_EQ(picture(fresh, 12), now) << i;
+    if (text.size() > 200) type("\x15\x0b");
+  }
+}
+
 TEST(CharWidth, Characters) {
   EXPECT_EQ(char_width('a'), 1);
   EXPECT_EQ(char_width(0xE9), 1);
