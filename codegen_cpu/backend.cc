@@ -5,7 +5,10 @@
 #include "codegen_cpu/kernels/elementwise/elementwise.h"
 #include "codegen_cpu/kernels/head/two_streams.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/kv_layout.h"
+#include "codegen_cpu/prompt_rows.h"
+#include "codegen_cpu/roles.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
 #include "compiler/quant/two_streams.h"
@@ -164,6 +167,16 @@ RopeKernelSpec rope_kernel_spec(const Graph& graph, const Op& op) {
            graph.weight(op.one("rope_fine")->weight).shape[0]}};
 }
 
+// Whole lines; where tiles are loaded and stored an odd number of them, so that the lines of 16 rows lie in as many sets
+// of the cache.
+int64_t CpuBackend::stride_of(int64_t bytes) const {
+  const int64_t lines = (bytes + 63) / 64;
+  return 64 * (isa_.has_amx ? lines | 1 : lines);
+}
+
+// Up to a whole number of kRowsAtOnce between prompt rows and generated ones.
+int64_t CpuBackend::pad_rows() const { return isa_.roles_differ() ? kRowsAtOnce : 0; }
+
 std::string CpuBackend::can(const Graph& graph, const Op& op) const {
   switch (op.kind) {
     case OpKind::matmul:
@@ -220,12 +233,12 @@ int64_t CpuBackend::row_bytes(Elem elem, int64_t columns) const {
   switch (elem) {
     case Elem::F32:
     case Elem::I32:
-      return (columns * 4 + 63) / 64 * 64;
+      return stride_of(columns * 4);
     case Elem::F16:
     case Elem::BF16:
-      return (columns * 2 + 63) / 64 * 64;
+      return stride_of(columns * 2);
     case Elem::Q16:
-      return act_row_bytes(columns);
+      return stride_of(act_row_bytes(columns));
   }
   throw_internal("an element type that the backend doesn't know");
 }
@@ -266,7 +279,10 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
     const int64_t streams = split ? TwoStreamScratch(w.shape[1], panels_of(w.shape[0])).bytes : 0;
     return streams + 64 * kHeadPanelsFewRows * GC_REDUNDANT_ROWS;
   }
-  if (op.kind == OpKind::matmul_glu) return 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS;
+  if (op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu) {
+    const int64_t joint = op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS : 0;
+    return joint + (multiplies_on_tiles(isa_, graph, op) ? tile_scratch_bytes() : 0);
+  }
   if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
   if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
@@ -280,7 +296,8 @@ int64_t CpuBackend::worker_row_scratch(const Graph& graph, const Op& op) const {
   if (may_be_head(graph, op)) return 64 * kHeadPanelsManyRows;
   if (op.kind == OpKind::experts_in) return experts_row_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_row_scratch_bytes(experts_out_spec(graph, op));
-  return op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsManyRows : 0;
+  if (op.kind != OpKind::matmul_glu) return 0;
+  return 2 * 4 * (multiplies_on_tiles(isa_, graph, op) ? glu_stride_on_tiles() / 4 : kGluColumnsManyRows);
 }
 
 // A split is one range of one row, all its kv heads.

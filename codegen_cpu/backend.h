@@ -21,6 +21,7 @@ class CpuBackend : public Backend {
   std::string_view name() const override { return isa_.name; }
   std::string can(const ir::Graph& graph, const ir::Op& op) const override;
   int64_t row_bytes(ir::Elem elem, int64_t columns) const override;
+  int64_t pad_rows() const override;
   int64_t panel_bytes(Format format, int64_t columns) const override;
   bool splits_head(Format format, int64_t rows, int64_t columns) const override;
   int64_t worker_scratch(const ir::Graph& graph, const ir::Op& op) const override;
@@ -29,6 +30,7 @@ class CpuBackend : public Backend {
   int64_t kv_block_bytes(const ir::State& state, int kv_type) const override;
 
  private:
+  int64_t stride_of(int64_t bytes) const;
   const Isa& isa_;
   HeadStreams streams_;
 };
@@ -42,9 +44,12 @@ ExpertsInSpec experts_in_spec(const ir::Graph& graph, const ir::Op& op);
 ExpertsOutSpec experts_out_spec(const ir::Graph& graph, const ir::Op& op);
 
 // Columns of gate and up that a worker computes before it joins them, for few rows and for many: the products must be
-// long enough to stream, the scratch small enough for the cache.
+// long enough to stream, the scratch small enough for the cache. On tiles they are so many for any rows.
 inline constexpr int64_t kGluColumnsFewRows = 512;
 inline constexpr int64_t kGluColumnsManyRows = 64;
+inline constexpr int64_t kGluColumnsOnTiles = 256;
+// Bytes of a row of them: an odd number of lines.
+constexpr int64_t glu_stride_on_tiles() { return 4 * kGluColumnsOnTiles + 64; }
 
 // Panels of the head that a worker computes before it gives them away, when the sink chooses: 4 KB of logits, and for
 // many rows half a KB each.

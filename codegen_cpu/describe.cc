@@ -105,7 +105,7 @@ Constant* values_of(Constants& c, const plan::Plan& plan) {
 
 Constant* arena_of(Constants& c, const gc_arena& a) {
   return c.structure({c.u64(a.fixed), c.u64(a.per_row), c.u64(a.per_output), c.u64(a.per_worker),
-                      c.u64(a.per_worker_row), c.u64(a.per_split)});
+                      c.u64(a.per_worker_row), c.u64(a.per_split), c.u64(a.pad_rows)});
 }
 
 Constant* entries_of(Constants& c, const Entries& entries) {

@@ -5,6 +5,7 @@
 
 #include "codegen_cpu/describe.h"
 #include "codegen_cpu/frame.h"
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/section/section.h"
 #include "compiler/base/error.h"
 #include "llvm/IR/Constants.h"
@@ -29,7 +30,7 @@ class ProgramEmitter {
     Entries entries{};
     for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
       llvm::Function* f = entry(kv_type);
-      // Prompt and generated tokens have one arithmetic on these ISAs, so one entry serves any mix of them.
+      // Sections take prompt rows and generated rows apart where their arithmetic differs, so one entry serves any mix.
       for (int kind : {GC_ENTRY_PREFILL, GC_ENTRY_DECODE, GC_ENTRY_MIXED}) entries[kind][kv_type] = f;
     }
     describe_program(e_, plan_, entries);
@@ -72,6 +73,7 @@ class ProgramEmitter {
         [&](const Args& a) {
           refuse_unsupported(a["step"]);
           const Frame frame = Frame::build(e_, plan_, a["step"], a["worker"]);
+          begin_tiles(frame);
           call(sections.front(), frame);
           for (int layer = 0; layer < plan_.n_layer(); ++layer) {
             leave_if_aborted(frame, layer);
@@ -79,6 +81,7 @@ class ProgramEmitter {
           }
           e_.if_then(b.CreateICmpNE(frame.i64(Slot::n_outputs), e_.i64(0)),
                      [&] { call(sections.back(), frame); });
+          end_tiles(frame);
           b.CreateRet(e_.i32(GC_OK));
         },
         b.getInt32Ty());
@@ -88,13 +91,25 @@ class ProgramEmitter {
     e_.b().CreateCall(s.function, {frame.pointer(), s.table});
   }
 
-  void return_if(Value* condition, int32_t status) {
+  // Tiles in use cost the system at every switch of threads, so only steps with prompt rows have them.
+  void begin_tiles(const Frame& frame) {
+    if (e_.isa().has_amx) if_prompt(frame, [&] { e_.b().CreateCall(tiles_begin(e_)); });
+  }
+  void end_tiles(const Frame& frame) {
+    if (e_.isa().has_amx) if_prompt(frame, [&] { e_.b().CreateCall(tiles_end(e_)); });
+  }
+  void if_prompt(const Frame& frame, const std::function<void()>& then) {
+    e_.if_then(e_.b().CreateICmpNE(frame.i64(Slot::n_prompt), e_.i64(0)), then);
+  }
+
+  void return_if(Value* condition, int32_t status, const std::function<void()>& first = [] {}) {
     auto& b = e_.b();
     llvm::Function* f = b.GetInsertBlock()->getParent();
     auto* leave = llvm::BasicBlock::Create(e_.context(), "leave", f);
     auto* go_on = llvm::BasicBlock::Create(e_.context(), "", f);
     b.CreateCondBr(condition, leave, go_on);
     b.SetInsertPoint(leave);
+    first();
     b.CreateRet(e_.i32(status));
     b.SetInsertPoint(go_on);
   }
@@ -127,7 +142,7 @@ class ProgramEmitter {
     Value* arena = frame.ptr(Slot::arena);
     if (layer > 0) {
       Value* seen = b.CreateAlignedLoad(b.getInt32Ty(), e_.at(arena, 4 * ((layer - 1) % 2)), llvm::Align(4));
-      return_if(b.CreateICmpNE(seen, e_.i32(0)), GC_ERR_ABORTED);
+      return_if(b.CreateICmpNE(seen, e_.i32(0)), GC_ERR_ABORTED, [&] { end_tiles(frame); });
     }
     e_.if_then(b.CreateICmpEQ(frame.i64(Slot::worker), e_.i64(0)), [&] {
       Value* flag = e_.member_ptr(frame.ptr(Slot::step), offsetof(gc_step, abort));

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "codegen_cpu/prompt_rows.h"
+
 namespace gc::cpu {
 namespace {
 
@@ -60,7 +62,10 @@ Frame Frame::build(Emitter& e, const plan::Plan& plan, Value* step, Value* worke
   f.set(Slot::workers, u32(offsetof(gc_step, workers)));
   f.set(Slot::n_rows, u32(offsetof(gc_step, n_rows)));
   f.set(Slot::n_outputs, u32(offsetof(gc_step, n_outputs)));
-  f.set(Slot::rows_cap, u32(offsetof(gc_step, rows_cap)));
+  f.set(Slot::n_prompt, u32(offsetof(gc_step, n_prompt)));
+  f.set(Slot::gap, b.CreateAnd(b.CreateNeg(f.i64(Slot::n_prompt)), e.i64(kRowsAtOnce - 1)));
+  Value* pad = e.i64(static_cast<int64_t>(plan.arena.pad_rows));
+  f.set(Slot::rows_cap, b.CreateAdd(u32(offsetof(gc_step, rows_cap)), pad));
   f.set(Slot::outputs_cap, u32(offsetof(gc_step, outputs_cap)));
   Value* sink = e.member_ptr(step, offsetof(gc_step, sink));
   f.set(Slot::sink, e.member_ptr(sink, offsetof(gc_sink, logits)));
@@ -108,17 +113,17 @@ void Frame::fill_own_part(const plan::Plan& plan) const {
   Value* own = ptr(Slot::prep);
   set(Slot::scratch, e_.at(own, plan.scratch_at));
   auto place = [&](Slot base, Slot cap, Slot flag, Slot shared_base, Slot shared_cap, int64_t own_at,
-                   int64_t behind) {
+                   int64_t behind, int64_t own_rows) {
     Value* shared = b.CreateICmpNE(i64(flag), e_.i64(0));
     Value* there = e_.at(ptr(shared_base), b.CreateMul(e_.i64(behind), i64(shared_cap)));
     set(base, b.CreateSelect(shared, there, e_.at(own, own_at)));
-    set(cap, b.CreateSelect(shared, i64(shared_cap), e_.i64(GC_REDUNDANT_ROWS)));
+    set(cap, b.CreateSelect(shared, i64(shared_cap), e_.i64(own_rows)));
   };
   const int64_t rows = static_cast<int64_t>(plan.arena.per_row) - plan.prep_bytes;
   const int64_t outputs = static_cast<int64_t>(plan.arena.per_output) - plan.out_prep_bytes;
   place(Slot::out_prep, Slot::out_prep_cap, Slot::outputs_shared, Slot::outputs, Slot::outputs_cap,
-        plan.prep_bytes * GC_REDUNDANT_ROWS, outputs);
-  place(Slot::prep, Slot::prep_cap, Slot::rows_shared, Slot::rows, Slot::rows_cap, 0, rows);
+        plan.prep_bytes * plan.own_rows(), outputs, GC_REDUNDANT_ROWS);
+  place(Slot::prep, Slot::prep_cap, Slot::rows_shared, Slot::rows, Slot::rows_cap, 0, rows, plan.own_rows());
 }
 
 void Frame::meet() const {

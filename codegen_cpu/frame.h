@@ -3,7 +3,7 @@
 //
 //   part        address of a value of the part (plan.h)
 //   rows        rows + offset * rows_cap
-//   prep        prep + offset * prep_cap: the worker's own part (cap GC_REDUNDANT_ROWS) for few rows, else shared
+//   prep        prep + offset * prep_cap: the worker's own part (cap own_rows()) for few rows, else shared
 //   outputs, out_prep likewise, for the rows asked for
 #pragma once
 
@@ -20,6 +20,8 @@ enum class Slot : int {
   workers,
   n_rows,
   n_outputs,
+  n_prompt,  // prompt rows, which come first
+  gap,       // rows between them and the generated ones in values that roles part (prompt_rows.h)
   rows,
   rows_cap,
   prep,

@@ -14,7 +14,7 @@ struct GluPanelsSpec {
 };
 
 // Columns that are made together: a quantization block, or a panel.
-constexpr std::int64_t glu_unit(ir::Elem out) { return out == ir::Elem::Q16 ? 32 : 16; }
+constexpr std::int64_t glu_unit(ir::Elem out) { return out == ir::Elem::F32 ? 16 : 32; }
 
 // void(gate, i64 gs, up, i64 us, y, i64 ys, i64 begin, i64 columns, i64 rows): y[t][begin + c] = fn(gate[t][c]) *
 // up[t][c] for c < columns; begin and columns are multiples of glu_unit(), strides are bytes, y is the row's start.

@@ -29,6 +29,8 @@ struct Isa {
   bool has_amx;
   std::vector<CpuFeature> cpu_features;  // all needed to run it
 
+  // Prompt rows multiply in bf16 on tiles, generated rows as integers (roles.h).
+  bool roles_differ() const { return has_amx; }
   int f32_lanes() const { return vector_bytes / 4; }
   int vector_registers() const { return has_avx512 ? 32 : 16; }
 };

@@ -21,6 +21,9 @@ class Backend {
   // Bytes of a row of `columns` elements in the arena, a multiple of 64.
   virtual int64_t row_bytes(ir::Elem elem, int64_t columns) const = 0;
 
+  // Rows beyond those of a step that the row parts of the arena need room for (gc_arena.pad_rows).
+  virtual int64_t pad_rows() const { return 0; }
+
   // A packed matrix: bytes of a panel of 16 rows.
   virtual int64_t panel_bytes(Format format, int64_t columns) const = 0;
 

@@ -79,16 +79,29 @@ class Attention : Scope {
     });
   }
 
+  // Units [lo, hi) by the roles of their rows: body(spec with the form of the result, its rows, units).
+  template <class Body>
+  void over_unit_roles(const Op& op, const AttnCall& c, Value* lo, Value* hi, const Body& body) {
+    const ir::ValueId y = op.results[0];
+    over_roles({y}, e_.i64(0), frame_.i64(Slot::n_rows), [&](const Span& rows) {
+      AttnSpec spec = c.spec;
+      spec.out = form(y, rows);
+      auto units = [&](Value* row) { return between(b_.CreateMul(row, e_.i64(spec.kv_heads)), lo, hi); };
+      body(spec, rows_of(y, rows), units(rows.lo), units(rows.hi));
+    });
+  }
+
   // Attention of the rows, whose keys and values are appended: q at the beginning of q's rows.
   void emit_attention_over(const Op& op, const AttnCall& c, const Rows& q, Value* q_norm, Value* fine,
                            Value* coarse) {
-    const Rows y = rows_of(op.results[0]);
     Value* sinks = weight_or_null(op, "sinks");
     auto whole_rows = [&] {
       attend_whole_rows(c, [&](Value* lo, Value* hi) {
-        call(attn(e_, c.spec), c.head,
-             {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, lo, hi,
-              frame_.ptr(Slot::scratch)});
+        over_unit_roles(op, c, lo, hi, [&](const AttnSpec& spec, const Rows& y, Value* from, Value* to) {
+          call(attn(e_, spec), c.head,
+               {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, from, to,
+                frame_.ptr(Slot::scratch)});
+        });
       });
     };
     if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
@@ -118,7 +131,9 @@ class Attention : Scope {
       call(attn_split(e_, c.spec), c.head,
            {q.base, q.stride, q_norm, fine, coarse, partials, ranges, lo, hi, frame_.ptr(Slot::scratch)});
       frame_.meet();
-      b_.CreateCall(attn_merge(e_, c.spec), {step, partials, ranges, sinks, y.base, y.stride, c.lo, c.hi});
+      over_unit_roles(op, c, c.lo, c.hi, [&](const AttnSpec& spec, const Rows& y, Value* from, Value* to) {
+        b_.CreateCall(attn_merge(e_, spec), {step, partials, ranges, sinks, y.base, y.stride, from, to});
+      });
     };
     e_.if_else(
         split,

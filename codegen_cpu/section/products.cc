@@ -2,6 +2,8 @@
 #include "codegen_cpu/glu_panels.h"
 #include "codegen_cpu/heads.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
+#include "codegen_cpu/prompt_rows.h"
 #include "codegen_cpu/section/parts.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
@@ -21,17 +23,21 @@ class Products : Scope {
     int64_t total = 0, column = 0;
     const auto biases = op.slot("bias");
     const auto segments = segments_of(op.slot("rows"), &total);
-    const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
+    const ir::ValueId x_id = op.inputs[0];
+    const Rows y = rows_of(op.results[0]);
     for (size_t i = 0; i < segments.size(); ++i) {
       const Segment& s = segments[i];
       auto [lo, hi] = share(s, total);
       Value* panels = e_.at(weight(s.use), b_.CreateMul(lo, e_.i64(s.panel)));
       Value* part = e_.at(y.base, b_.CreateAdd(b_.CreateShl(lo, 6), e_.i64(4 * column)));
-      b_.CreateCall(matmul(e_, {s.format, s.cols, matmul_input(s.format)}),
-                    {panels, x.base, x.stride, part, y.stride, b_.CreateSub(hi, lo), row_count(step)});
+      Value* n = b_.CreateSub(hi, lo);
+      // Prompt rows first: what they write past their end is overwritten by the generated rows of the same panels.
+      over_roles({x_id}, e_.i64(0), row_count(step), [&](const Span& rows) {
+        product(s, x_id, rows, panels, e_.at(part, rows.lo, y.stride), y.stride, n);
+      });
       if (i < biases.size() && biases[i].weight.valid()) {
         Value* w = e_.at(weight(biases[i]), b_.CreateShl(lo, 6));
-        add_bias_panels(part, y.stride, w, b_.CreateSub(hi, lo), row_count(step));
+        add_bias_panels(part, y.stride, w, n, row_count(step));
       }
       column += s.rows;
     }
@@ -40,41 +46,8 @@ class Products : Scope {
   // Gate and up of a chunk of columns into scratch, then their joint into the row. The chunk is long for few rows, so
   // that weights stream, and short for many, so that the scratch stays in cache.
   void glu(const Step& step, const Op& op) {
-    int64_t gate_total = 0, up_total = 0;
-    const auto gates = segments_of(op.slot("gate"), &gate_total), ups = segments_of(op.slot("up"), &up_total);
-    GC_CHECK(gates.size() == 1 && ups.size() == 1);
-    const Segment &gate = gates[0], &up = ups[0];
-    const int64_t unit = glu_unit(op.out()), unit_panels = unit / kPanelRows;
-    const int64_t units = (gate.rows + unit - 1) / unit;
-    const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
-    Value* n = row_count(step);
-    Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
-    Value* chunk =
-        b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit), e_.i64(kGluColumnsManyRows / unit));
-    Value* stride = b_.CreateMul(chunk, e_.i64(4 * unit));
-    Value* gate_y = frame_.ptr(Slot::scratch);
-    Value* up_y = e_.at(gate_y, b_.CreateMul(stride, n));
-    Value* gate_w = weight(gate.use);
-    Value* up_w = weight(up.use);
-    auto bound = [&](Value* j) {
-      return b_.CreateCall(share_units(e_), {e_.i64(units), j, frame_.i64(Slot::workers)});
-    };
-    Value* lo = bound(frame_.i64(Slot::worker));
-    Value* hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
-    llvm::Function* join = glu_panels(e_, {op.fn(), gate.rows, op.out()});
-    loop_chunks(lo, hi, chunk, [&](Value* at, Value* count) {
-      Value* panels = b_.CreateMul(count, e_.i64(unit_panels));
-      Value* first = b_.CreateMul(at, e_.i64(unit_panels));
-      auto product = [&](const Segment& s, Value* w, Value* out) {
-        b_.CreateCall(
-            matmul(e_, {s.format, s.cols, matmul_input(s.format)}),
-            {e_.at(w, b_.CreateMul(first, e_.i64(s.panel))), x.base, x.stride, out, stride, panels, n});
-      };
-      product(gate, gate_w, gate_y);
-      product(up, up_w, up_y);
-      b_.CreateCall(join, {gate_y, stride, up_y, stride, y.base, y.stride, b_.CreateMul(at, e_.i64(unit)),
-                           b_.CreateMul(count, e_.i64(unit)), n});
-    });
+    over_roles({op.inputs[0], op.results[0]}, e_.i64(0), row_count(step),
+               [&](const Span& rows) { glu_rows(rows, op); });
   }
 
   void of_heads(const Step& step, const Op& op) {
@@ -110,6 +83,62 @@ class Products : Scope {
   }
 
  private:
+  // Panels of a segment times the rows of x: into y, of which prompt rows on tiles write whole blocks.
+  void product(const Segment& s, ir::ValueId x_id, const Span& rows, Value* panels, Value* y, Value* y_stride,
+               Value* n_panels) {
+    const ir::Elem in = form(x_id, rows);
+    const Rows x = rows_of(x_id, rows);
+    Value* n = b_.CreateSub(rows.hi, rows.lo);
+    if (in == ir::Elem::BF16) {  // all prompt rows, from row 0 on
+      b_.CreateCall(tile_matmul(e_, s.format, s.cols),
+                    {panels, x.base, y, y_stride, n_panels, n, frame_.ptr(Slot::scratch)});
+    } else {
+      b_.CreateCall(matmul(e_, {s.format, s.cols, in}),
+                    {panels, row_at(e_, in, x.base, rows.lo, x.stride), x.stride, y, y_stride, n_panels, n});
+    }
+  }
+
+  void glu_rows(const Span& rows, const Op& op) {
+    int64_t gate_total = 0, up_total = 0;
+    const auto gates = segments_of(op.slot("gate"), &gate_total), ups = segments_of(op.slot("up"), &up_total);
+    GC_CHECK(gates.size() == 1 && ups.size() == 1);
+    const Segment &gate = gates[0], &up = ups[0];
+    const ir::ValueId x = op.inputs[0], y = op.results[0];
+    const bool tiles = form(x, rows) == ir::Elem::BF16;
+    const int64_t unit = glu_unit(op.out()), unit_panels = unit / kPanelRows;
+    const int64_t units = (gate.rows + unit - 1) / unit;
+    Value* n = b_.CreateSub(rows.hi, rows.lo);
+    Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
+    Value* chunk = tiles ? e_.i64(kGluColumnsOnTiles / unit)
+                         : b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit),
+                                           e_.i64(kGluColumnsManyRows / unit));
+    Value* stride = tiles ? e_.i64(glu_stride_on_tiles()) : b_.CreateMul(chunk, e_.i64(4 * unit));
+    Value* gate_y = e_.at(frame_.ptr(Slot::scratch), tiles ? tile_scratch_bytes() : 0);
+    Value* room = tiles ? b_.CreateAdd(n, e_.i64(kRowsAtOnce)) : n;
+    Value* up_y = e_.at(gate_y, b_.CreateMul(stride, room));
+    Value* gate_w = weight(gate.use);
+    Value* up_w = weight(up.use);
+    auto bound = [&](Value* j) {
+      return b_.CreateCall(share_units(e_), {e_.i64(units), j, frame_.i64(Slot::workers)});
+    };
+    Value* lo = bound(frame_.i64(Slot::worker));
+    Value* hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
+    llvm::Function* join = glu_panels(e_, {op.fn(), gate.rows, form(y, rows)});
+    loop_chunks(lo, hi, chunk, [&](Value* at, Value* count) {
+      Value* panels = b_.CreateMul(count, e_.i64(unit_panels));
+      Value* first = b_.CreateMul(at, e_.i64(unit_panels));
+      product(gate, x, rows, e_.at(gate_w, first, gate.panel), gate_y, stride, panels);
+      product(up, x, rows, e_.at(up_w, first, up.panel), up_y, stride, panels);
+      over_blocks(y, rows, [&](const Span& part) {
+        Value* from = b_.CreateSub(part.lo, rows.lo);
+        const Rows to = rows_from(y, part);
+        b_.CreateCall(join, {e_.at(gate_y, from, stride), stride, e_.at(up_y, from, stride), stride, to.base,
+                             to.stride, b_.CreateMul(at, e_.i64(unit)), b_.CreateMul(count, e_.i64(unit)),
+                             b_.CreateSub(part.hi, part.lo)});
+      });
+    });
+  }
+
   void prefetch_weights(const Segment& s, Value* panel) {
     const bool streams = plan_.packed_of(s.use).two_streams;
     const int64_t bytes = streams ? upper_panel_bytes(s.cols) : s.panel;

@@ -8,6 +8,7 @@
 #include "codegen_cpu/kernels/head/two_streams.h"
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/rope/rope.h"
+#include "codegen_cpu/kernels/row_out/row_out.h"
 #include "codegen_cpu/section/parts.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/two_streams.h"
@@ -22,11 +23,20 @@ class RowWise : Scope {
  public:
   explicit RowWise(const Scope& scope) : Scope(scope) {}
 
-  // Ops over this worker's rows [lo, hi).
+  // Ops over this worker's rows. What a product reads is an op's last result, or none.
   void emit(const Step& step, const Op& op) {
-    Value* lo = row_lo(step);
-    Value* n = b_.CreateSub(row_hi(step), lo);
-    const Rows y = rows_from(op.results[0], lo);
+    const ir::ValueId made = op.results.back();
+    over_roles({made}, row_lo(step), row_hi(step), [&](const Span& rows) {
+      over_blocks(made, rows, [&](const Span& part) { emit_rows(part, op); });
+    });
+  }
+
+ private:
+  void emit_rows(const Span& rows, const Op& op) {
+    Value* lo = rows.lo;
+    Value* n = b_.CreateSub(rows.hi, lo);
+    const ir::Elem out = form(op.results.back(), rows);
+    const Rows y = rows_from(op.results[0], rows);
     const int64_t cols = columns(op.results[0]);
     auto x = [&](int i) { return rows_from(op.inputs[i], lo); };
     auto unary = [&](llvm::Function* f) {
@@ -59,23 +69,23 @@ class RowWise : Scope {
         return;
       }
       case OpKind::rms_norm: {
-        const NormSpec spec{last(op), op.one("weight").has_value(), f(op, AttrName::eps), op.out()};
-        return emit_last(op, lo, row_hi(step), rms_norm(e_, spec), {weight_or_null(op, "weight")});
+        const NormSpec spec{last(op), op.one("weight").has_value(), f(op, AttrName::eps), out};
+        return emit_last(op, rows, rms_norm(e_, spec), {weight_or_null(op, "weight")});
       }
       case OpKind::layer_norm: {
         const LayerNormSpec spec{last(op), op.one("weight").has_value(), op.one("bias").has_value(),
-                                 f(op, AttrName::eps), op.out()};
-        return emit_last(op, lo, row_hi(step), layer_norm(e_, spec),
+                                 f(op, AttrName::eps), out};
+        return emit_last(op, rows, layer_norm(e_, spec),
                          {weight_or_null(op, "weight"), weight_or_null(op, "bias")});
       }
       case OpKind::weigh: {
         const ir::WeightUse w = *op.one("weight");
         const WeighSpec spec{last(op), plan_.graph.weight(w.weight).shape[0],
                              op.i64_or(AttrName::inverse, 0) != 0};
-        return emit_last(op, lo, row_hi(step), weigh(e_, spec), {weight(w)});
+        return emit_last(op, rows, weigh(e_, spec), {weight(w)});
       }
       case OpKind::shift:
-        return emit_last(op, lo, row_hi(step), bias(e_, last(op)), {weight(*op.one("weight"))});
+        return emit_last(op, rows, bias(e_, last(op)), {weight(*op.one("weight"))});
       case OpKind::temper: {
         const TemperSpec spec{f(op, AttrName::by), op.i64(AttrName::period), op.i64_or(AttrName::offset, 0),
                               cols};
@@ -85,8 +95,8 @@ class RowWise : Scope {
       }
       case OpKind::residual_norm: {
         const ResidualNormSpec spec{cols, op.one("post").has_value(), op.one("pre").has_value(),
-                                    f(op, AttrName::eps), op.out()};
-        const Rows x0 = x(0), x1 = x(1), y1 = rows_from(op.results[1], lo);
+                                    f(op, AttrName::eps), out};
+        const Rows x0 = x(0), x1 = x(1), y1 = rows_from(op.results[1], rows);
         b_.CreateCall(residual_norm(e_, spec),
                       {x0.base, x0.stride, x1.base, x1.stride, weight_or_null(op, "post"),
                        weight_or_null(op, "pre"), y.base, y.stride, y1.base, y1.stride, n});
@@ -140,7 +150,7 @@ class RowWise : Scope {
         return;
       }
       case OpKind::glu:
-        return binary(glu(e_, {op.fn(), cols, op.out()}));
+        return binary(glu(e_, {op.fn(), cols, out}));
       case OpKind::add:
         return binary(add(e_, cols));
       case OpKind::mul:
@@ -157,27 +167,32 @@ class RowWise : Scope {
       case OpKind::softcap:
         return unary(softcap(e_, f(op, AttrName::cap), cols));
       case OpKind::quantize:
-        return emit_last(op, lo, row_hi(step), quantize(e_, last(op)), {});
+        return emit_last(op, rows,
+                         out == ir::Elem::BF16 ? round_rows(e_, out, last(op)) : quantize(e_, last(op)), {});
       default:
         throw_internal("not a row-wise op: ", ir::info(op.kind).name);
     }
   }
 
- private:
   // Kernels over the last dimension, of a row or of each head in it: void(x, xs, weights..., y, ys, rows).
-  void emit_last(const Op& op, Value* lo, Value* hi, llvm::Function* kernel,
-                 const std::vector<Value*>& weights) {
+  void emit_last(const Op& op, const Span& span, llvm::Function* kernel, const std::vector<Value*>& weights) {
     const int64_t n = last(op), parts = columns(op.inputs[0]) / n;
-    const Rows x = rows_of(op.inputs[0]), y = rows_of(op.results[0]);
-    auto call = [&](Value* row, Value* xs, Value* ys, Value* rows) {
-      std::vector<Value*> args = {e_.at(x.base, b_.CreateMul(row, x.stride)), xs};
+    const Rows x = rows_from(op.inputs[0], span.lo), y = rows_from(op.results[0], span);
+    auto call = [&](Value* from, Value* xs, Value* to, Value* ys, Value* rows) {
+      std::vector<Value*> args = {from, xs};
       args.insert(args.end(), weights.begin(), weights.end());
-      for (Value* v : {e_.at(y.base, b_.CreateMul(row, y.stride)), ys, rows}) args.push_back(v);
+      for (Value* v : {to, ys, rows}) args.push_back(v);
       b_.CreateCall(kernel, args);
     };
-    if (parts == 1) return call(lo, x.stride, y.stride, b_.CreateSub(hi, lo));
-    const int64_t bytes = type(op.results[0]).elem == ir::Elem::Q16 ? act_row_bytes(n) : 4 * n;
-    e_.for_range(lo, hi, 1, [&](Value* row) { call(row, e_.i64(4 * n), e_.i64(bytes), e_.i64(parts)); });
+    Value* count = b_.CreateSub(span.hi, span.lo);
+    if (parts == 1) return call(x.base, x.stride, y.base, y.stride, count);
+    const ir::Elem made = form(op.results[0], span);
+    GC_CHECK(made != ir::Elem::BF16, "heads of prompt rows aren't made for tiles");
+    const int64_t bytes = made == ir::Elem::Q16 ? act_row_bytes(n) : 4 * n;
+    e_.for_range(e_.i64(0), count, 1, [&](Value* row) {
+      call(e_.at(x.base, row, x.stride), e_.i64(4 * n), e_.at(y.base, row, y.stride), e_.i64(bytes),
+           e_.i64(parts));
+    });
   }
 };
 

@@ -1,6 +1,7 @@
 #include "codegen_cpu/section/scope.h"
 
 #include "codegen_cpu/kernels/elementwise/elementwise.h"
+#include "codegen_cpu/prompt_rows.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
 #include "compiler/quant/two_streams.h"
@@ -55,6 +56,49 @@ Rows Scope::rows_from(ValueId id, Value* lo) {
   Rows r = rows_of(id);
   r.base = e_.at(r.base, b_.CreateMul(lo, r.stride));
   return r;
+}
+
+ir::Elem Scope::form(ValueId id, const Span& rows) const {
+  return rows.prompt ? prompt_form(id) : type(id).elem;
+}
+
+Rows Scope::rows_of(ValueId id, const Span& rows) {
+  Rows r = rows_of(id);
+  if (prompt_form(id) != ir::Elem::BF16) return r;
+  if (rows.prompt) return {r.base, e_.i64(block_bytes(columns(id)))};
+  return {e_.at(r.base, frame_.i64(Slot::gap), r.stride), r.stride};
+}
+
+Rows Scope::rows_from(ValueId id, const Span& rows) {
+  const ir::Elem elem = form(id, rows);
+  Rows r = rows_of(id, rows);
+  r.base = row_at(e_, elem, r.base, rows.lo, r.stride);
+  if (elem == ir::Elem::BF16) r.stride = e_.i64(kPieceRow);
+  return r;
+}
+
+void Scope::over_roles(std::initializer_list<ValueId> parted, Value* lo, Value* hi,
+                       const std::function<void(const Span&)>& body) {
+  bool same = true;
+  for (ValueId id : parted) same &= prompt_form(id) != ir::Elem::BF16;
+  if (same) return body({lo, hi, false});
+  Value* middle = between(frame_.i64(Slot::n_prompt), lo, hi);
+  e_.if_then(b_.CreateICmpULT(lo, middle), [&] { body({lo, middle, true}); });
+  e_.if_then(b_.CreateICmpULT(middle, hi), [&] { body({middle, hi, false}); });
+}
+
+void Scope::over_blocks(ValueId id, const Span& rows, const std::function<void(const Span&)>& body) {
+  if (form(id, rows) != ir::Elem::BF16) return body(rows);
+  Value* first = b_.CreateAnd(rows.lo, e_.i64(-kBlockRows));
+  e_.for_range(first, rows.hi, kBlockRows, [&](Value* t) {
+    Value* end = b_.CreateAdd(t, e_.i64(kBlockRows));
+    body({between(t, rows.lo, rows.hi), between(end, rows.lo, rows.hi), true});
+  });
+}
+
+Value* Scope::between(Value* v, Value* lo, Value* hi) {
+  v = b_.CreateSelect(b_.CreateICmpSLT(v, lo), lo, v);
+  return b_.CreateSelect(b_.CreateICmpSGT(v, hi), hi, v);
 }
 
 Value* Scope::weight(const ir::WeightUse& use) {

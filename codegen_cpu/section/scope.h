@@ -10,6 +10,7 @@
 
 #include "codegen_cpu/emitter.h"
 #include "codegen_cpu/frame.h"
+#include "codegen_cpu/roles.h"
 #include "compiler/plan/plan.h"
 
 namespace gc::cpu {
@@ -56,6 +57,28 @@ class Scope {
   std::int64_t columns(ir::ValueId id) const { return columns_of(type(id)); }
   std::int64_t last(const Op& op) const { return type(op.inputs[0]).dims.back().size; }
   static float f(const Op& op, ir::AttrName name) { return static_cast<float>(op.f32(name)); }
+
+  // ---- Roles ----
+
+  // Rows [lo, hi) of one role, or of both where nothing parts them.
+  struct Span {
+    Value *lo, *hi;
+    bool prompt;
+  };
+  // The form of a value for these rows.
+  ir::Elem form(ir::ValueId id, const Span& rows) const;
+  // Row t of the value is row_at(form, base, t, stride) of prompt_rows.h.
+  Rows rows_of(ir::ValueId id, const Span& rows);
+  // From row lo on, for kernels that go from row to row: prompt rows must lie in one block (over_blocks).
+  Rows rows_from(ir::ValueId id, const Span& rows);
+  // body(span) for rows [lo, hi) of the step's T rows: once when no value of `parted` has a form for prompt rows of its
+  // own, else for the prompt rows and for the generated ones, where there are any.
+  void over_roles(std::initializer_list<ir::ValueId> parted, Value* lo, Value* hi,
+                  const std::function<void(const Span&)>& body);
+  // body(span) for the parts of the span within a block of `id`, or the span itself.
+  void over_blocks(ir::ValueId id, const Span& rows, const std::function<void(const Span&)>& body);
+  ir::Elem prompt_form(ir::ValueId id) const { return cpu::prompt_form(e_.isa(), plan_.graph, id); }
+  Value* between(Value* v, Value* lo, Value* hi);
 
   Value* row_lo(const Step& s) { return frame_.i64(s.outputs ? Slot::output_lo : Slot::row_lo); }
   Value* row_hi(const Step& s) { return frame_.i64(s.outputs ? Slot::output_hi : Slot::row_hi); }

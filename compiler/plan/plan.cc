@@ -296,7 +296,8 @@ class Planner {
     plan_.arena.fixed = kAlign;  // two words of the abort flag
     plan_.arena.per_row = rows + plan_.prep_bytes;
     plan_.arena.per_output = outputs + plan_.out_prep_bytes;
-    plan_.scratch_at = (plan_.prep_bytes + plan_.out_prep_bytes) * GC_REDUNDANT_ROWS;
+    plan_.arena.pad_rows = backend_.pad_rows();
+    plan_.scratch_at = plan_.prep_bytes * plan_.own_rows() + plan_.out_prep_bytes * GC_REDUNDANT_ROWS;
     plan_.arena.per_worker += plan_.scratch_at;
   }
 

@@ -35,7 +35,7 @@ struct Buffer {
   enum class Place : uint8_t {
     None,     // nothing is stored
     Rows,     // shared: rows part + offset * rows_cap
-    Prep,     // of row-wise ops: the worker's own part + offset * GC_REDUNDANT_ROWS, or shared like Rows
+    Prep,     // of row-wise ops: the worker's own part + offset * own_rows(), or shared like Rows
     Outputs,  // as Rows, for the R rows asked for
     OutPrep,  // as Prep, for the R rows asked for
     Sink      // the sink's logits
@@ -102,6 +102,8 @@ struct Plan {
   int64_t weights_bytes = 0;
   int64_t max_position = 0;
 
+  // Rows that a worker's own part has room for.
+  int64_t own_rows() const { return GC_REDUNDANT_ROWS + static_cast<int64_t>(arena.pad_rows); }
   int n_layer() const { return static_cast<int>(graph.layer_begin.size()) - 1; }
   const Packed& packed_of(const ir::WeightUse& use) const;
 };

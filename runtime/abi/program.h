@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 4u
+#define GC_ABI_VERSION 5u
 
 typedef enum gc_status {
   GC_OK = 0,
@@ -231,8 +231,10 @@ enum {
  * meeting at a barrier; the bits are the same. */
 #define GC_REDUNDANT_ROWS 4u
 
+/* pad_rows: rows beyond those of a step that its row parts have room for, since some kernels compute rows by whole
+ * blocks and keep the rows of one role apart from the other's. */
 typedef struct gc_arena {
-  uint64_t fixed, per_row, per_output, per_worker, per_worker_row, per_split;
+  uint64_t fixed, per_row, per_output, per_worker, per_worker_row, per_split, pad_rows;
 } gc_arena;
 
 typedef struct gc_value {
@@ -264,13 +266,13 @@ typedef struct gc_program {
 static inline uint64_t gc_arena_align(uint64_t n) { return (n + 63u) & ~(uint64_t)63u; }
 static inline uint64_t gc_arena_rows_at(const gc_program* p) { return gc_arena_align(p->arena.fixed); }
 static inline uint64_t gc_arena_outputs_at(const gc_program* p, uint32_t rows_cap) {
-  return gc_arena_rows_at(p) + gc_arena_align(p->arena.per_row * rows_cap);
+  return gc_arena_rows_at(p) + gc_arena_align(p->arena.per_row * (rows_cap + p->arena.pad_rows));
 }
 static inline uint64_t gc_arena_workers_at(const gc_program* p, uint32_t rows_cap, uint32_t outputs_cap) {
   return gc_arena_outputs_at(p, rows_cap) + gc_arena_align(p->arena.per_output * outputs_cap);
 }
 static inline uint64_t gc_arena_worker_bytes(const gc_program* p, uint32_t rows_cap) {
-  return gc_arena_align(p->arena.per_worker + p->arena.per_worker_row * rows_cap);
+  return gc_arena_align(p->arena.per_worker + p->arena.per_worker_row * (rows_cap + p->arena.pad_rows));
 }
 static inline uint64_t gc_arena_bytes(const gc_program* p, uint32_t rows_cap, uint32_t outputs_cap,
                                       uint32_t workers, uint32_t splits_cap) {

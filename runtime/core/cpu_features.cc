@@ -4,6 +4,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace gcrt {
@@ -33,6 +35,12 @@ uint64_t saved_by_system() {
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return static_cast<uint64_t>(high) << 32 | low;
 }
+
+// Linux keeps the tiles' registers for processes that asked for them, all their threads.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 #endif
 
 }  // namespace
@@ -44,7 +52,9 @@ const char* cpu_feature_name(uint8_t feature) {
 uint64_t cpu_features() {
   uint64_t have = 0;
 #if defined(__x86_64__)
-  const uint64_t saved = saved_by_system();
+  constexpr uint64_t kTileStates = 0x60000;
+  uint64_t saved = saved_by_system();
+  if ((saved & kTileStates) == kTileStates && !may_use_tiles()) saved &= ~kTileStates;
   for (uint32_t i = 0; i < kCpuFeatures; ++i) {
     const Row& row = kRows[i];
     uint32_t r[4] = {};

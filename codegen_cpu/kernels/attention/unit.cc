@@ -4,6 +4,7 @@
 
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/row_out/row_out.h"
+#include "codegen_cpu/prompt_rows.h"
 #include "codegen_cpu/kv_layout.h"
 #include "codegen_cpu/vec/math.h"
 #include "compiler/base/error.h"
@@ -138,7 +139,7 @@ void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
                  Value* values) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
-  Value* y = e.at(a["y"], unit.row, a["ys"]);
+  Value* y = row_at(e, spec.out, a["y"], unit.row, a["ys"]);
   Value* first = b.CreateMul(unit.kv_head, e.i64(spec.group()));
   e.for_range(0, spec.group(), 1, [&](Value* g) {
     Value* head = b.CreateAdd(first, g);

@@ -12,13 +12,14 @@
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/matmul/test_data.h"
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
+#include "codegen_cpu/prompt_rows.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
 namespace gc::cpu {
 namespace {
 
-using TileFn = void(const std::uint8_t* panels, const void* x, std::int64_t x_stride, float* y,
-                    std::int64_t y_stride, std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
+using TileFn = void(const std::uint8_t* panels, const void* x, float* y, std::int64_t y_stride,
+                    std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
 
 constexpr int kPeakProducts = 8;
 constexpr std::int64_t kPeakLoops = 20000;
@@ -69,22 +70,23 @@ void line(const Isa& isa, Format format, std::int64_t k, std::int64_t rows, int 
   auto* begin = jit.get<void()>("tiles_begin");
   const std::int64_t n = 1280, panels = n / kPanelRows;  // of each thread
   const std::vector<std::uint8_t> packed = pack::packed(format, n, k, pack::random_matrix(format, n, k, 1));
-  const std::int64_t stride = act_row_bytes(k);
-  auto x = aligned<std::uint8_t>(rows * stride);
-  std::memset(x.get(), 0, rows * stride);
+  const std::int64_t x_bytes = generated_at(rows) / kBlockRows * block_bytes(k);
+  const std::int64_t stride = 4 * n + 64;  // as in programs
+  auto x = aligned<std::uint8_t>(x_bytes);
+  std::memset(x.get(), 0, x_bytes);
   std::vector<Aligned<std::uint8_t>> weights, scratch;
   std::vector<Aligned<float>> y;
   for (int t = 0; t < threads; ++t) {
     weights.push_back(aligned_copy(packed));
     scratch.push_back(aligned<std::uint8_t>(tile_scratch_bytes()));
-    y.push_back(aligned<float>(rows * n));
+    y.push_back(aligned<float>(generated_at(rows) * stride / 4));
   }
   double ours = 1e9, bound = 1e9, total = 0;
   while (total < kSeconds) {
     const double a = seconds(
         [&](int t) {
           begin();
-          f(weights[t].get(), x.get(), stride, y[t].get(), n * 4, panels, rows, scratch[t].get());
+          f(weights[t].get(), x.get(), y[t].get(), stride, panels, rows, scratch[t].get());
         },
         threads);
     const double b = seconds(

@@ -1,16 +1,15 @@
 // A chunk of columns of a stripe of panels is unpacked into scratch as tiles, then all rows pass it: two panels of the
-// chunk, which the first-level cache holds, times 32 rows at a time, whose part of the chunk stays in the second level.
-// A product of 2 x 2 tiles takes as long as loading one operand's tiles from the second level; with both from there it
-// would wait (whole rows of 640: 0.46 of the peak, chunks of 256: 0.62). Sums rest between chunks in scratch of their
-// own, tile by tile, which doesn't change them: in y, whose rows are far apart, their lines would push each other out of
-// the first level (0.62 became 0.70; 0.24 where y's stride is 8 KB). Rows that don't fill 32 are copied beside zeros and
-// take the same way.
+// chunk, which the first-level cache holds, times 32 rows at a time, which stream from the second level past the first. A
+// product of 2 x 2 tiles takes as long as loading one operand's tiles from there; with both from there it would wait.
+// Sums rest between chunks in scratch of their own, tile by tile, which doesn't change them. Storing a tile takes the unit
+// as long as a product, so chunks are as long as the first level allows.
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 
 #include <algorithm>
 
 #include "codegen_cpu/decode/planes.h"
 #include "codegen_cpu/kernels/matmul/emit.h"
+#include "codegen_cpu/prompt_rows.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
 #include "compiler/base/strings.h"
@@ -23,45 +22,41 @@ namespace {
 using llvm::Value;
 using Values = Emitter::Values;
 
-constexpr std::int64_t kTileRows = 16, kTileRowBytes = 64;
-constexpr std::int64_t kTileBytes = kTileRows * kTileRowBytes;
-constexpr std::int64_t kBlockRows = 2 * kTileRows;  // of x, multiplied at once
-constexpr std::int64_t kStripePanels = 16;          // unpacked together: 256 columns of y
-constexpr std::int64_t kPassRows = 256;             // of x, whose chunk and sums stay in the second level
-constexpr std::int64_t kSumBytes = 4 * kTileBytes + 128;  // of 32 rows and two panels, no power of two
+constexpr std::int64_t kTileRowBytes = 64, kTileBytes = 1024;
+constexpr std::int64_t kStripePanels = 16;   // unpacked together: 256 columns of y
+constexpr std::int64_t kPassRows = 512;      // of x, whose chunk and sums stay in the second level
+constexpr std::int64_t kChunkBlocks = 20;    // of 32 columns, at most: of two panels 40 KB
+constexpr std::int64_t kSumBytes = 4 * kTileBytes;  // of 32 rows and two panels
 
-// The worker's scratch: tiles of the stripe, sums, then rows beside zeros and their results.
-struct Scratch {
-  std::int64_t sums, x, y, bytes;
-  static constexpr std::int64_t kPanel = kGroupCols / 32 * kTileBytes;
-  // A line more than the row: strides that are powers of two would share sets of the cache. It is read past the end.
-  static constexpr std::int64_t kXStride = 2 * kGroupCols + 64, kYStride = kStripePanels * kTileRowBytes + 64;
-  // Two panels' sums of all rows of a pass and of the rest lie together.
-  static constexpr std::int64_t kPairSums = (kPassRows / kBlockRows + 1) * kSumBytes;
-  Scratch() {
-    sums = kStripePanels * kPanel;
-    x = sums + kStripePanels / 2 * kPairSums;
-    y = x + kBlockRows * kXStride;
-    bytes = y + kBlockRows * kYStride;
+// The columns of x in chunks as even as can be, in blocks of 32.
+struct Chunks {
+  std::int64_t blocks, n, size;  // of the last one less
+  explicit Chunks(std::int64_t k) : blocks(k / 32) {
+    n = (blocks + kChunkBlocks - 1) / kChunkBlocks;
+    size = (blocks + n - 1) / n;
   }
 };
+
+// The worker's scratch: tiles of the stripe, then sums.
+constexpr std::int64_t kPanelTiles = kChunkBlocks * kTileBytes;
+constexpr std::int64_t kSumsAt = kStripePanels * kPanelTiles;
+constexpr std::int64_t kPairSums = kPassRows / kRowsAtOnce * kSumBytes;
+constexpr std::int64_t kScratchBytes = kSumsAt + kStripePanels / 2 * kPairSums;
 
 void tile_op(Emitter& e, llvm::Intrinsic::ID id, std::initializer_list<Value*> args) {
   e.b().CreateIntrinsic(id, {}, args);
 }
 Value* tile(Emitter& e, int i) { return e.b().getInt8(static_cast<std::uint8_t>(i)); }
 
-// void(x, i64 xs, w0, w1, sums, y0, y1, i64 ys, i64 steps, i64 first, i64 last): `height` x 2 tiles of x * w over
-// `steps` times 32 columns, added to the sums but for the first; the last time they go to y.
-llvm::Function* block(Emitter& e, int height) {
-  const std::vector<Arg> arg_list = {in("x"),   i64("xs"), in("w0"),     in("w1"),     ptr("sums"), ptr("y0"),
+// void(x, w0, w1, sums, y0, y1, i64 ys, i64 steps, i64 first, i64 last): 2 x 2 tiles of x * w over `steps` times 32
+// columns, added to the sums but for the first; the last time they go to y.
+llvm::Function* block(Emitter& e, std::int64_t x_block) {
+  const std::vector<Arg> arg_list = {in("x"),   in("w0"),  in("w1"),     ptr("sums"),  ptr("y0"),
                                      ptr("y1"), i64("ys"), i64("steps"), i64("first"), i64("last")};
-  return e.function(cat("tiles_", height, "x2"), arg_list, [&](const Args& args) {
+  return e.function(cat("tiles_2x2_", x_block), arg_list, [&](const Args& args) {
     auto& b = e.b();
-    const char* const y_names[] = {"y0", "y1"};
-    const char* const w_names[] = {"w0", "w1"};
     const auto each_sum = [&](const std::function<void(int, Value*)>& body) {
-      for (int t = 0; t < 2 * height; ++t) body(t, e.at(args["sums"], t * kTileBytes));
+      for (int t = 0; t < 4; ++t) body(t, e.at(args["sums"], t * kTileBytes));
     };
     const auto either = [&](const char* flag, const std::function<void()>& then,
                             const std::function<void()>& otherwise) {
@@ -82,29 +77,25 @@ llvm::Function* block(Emitter& e, int height) {
           });
         });
     const auto load_w = [&](int j, Value* k) {
-      tile_op(e, llvm::Intrinsic::x86_tileloadd64,
-              {tile(e, 6 + j), e.at(args[w_names[j]], k, kTileBytes), e.i64(kTileRowBytes)});
+      Value* p = e.at(args[j == 0 ? "w0" : "w1"], k, kTileBytes);
+      tile_op(e, llvm::Intrinsic::x86_tileloadd64, {tile(e, 6 + j), p, e.i64(kTileRowBytes)});
     };
     const auto load_x = [&](int i, Value* k) {
-      Value* p = e.at(e.at(args["x"], e.i64(i * kTileRows), args["xs"]), k, kTileRowBytes);
-      tile_op(e, llvm::Intrinsic::x86_tileloadd64, {tile(e, 4 + i), p, args["xs"]});
+      Value* p = e.at(args["x"], k, kPieceBytes, i * x_block);
+      tile_op(e, llvm::Intrinsic::x86_tileloaddt164, {tile(e, 4 + i), p, e.i64(kPieceRow)});
     };
     const auto multiply = [&](int i, int j) {
       tile_op(e, llvm::Intrinsic::x86_tdpbf16ps, {tile(e, 2 * i + j), tile(e, 4 + i), tile(e, 6 + j)});
     };
-    // Tiles are loaded a product ahead; after the last step some that nothing multiplies.
-    load_x(0, e.i64(0));
-    load_w(0, e.i64(0));
     e.for_range(e.i64(0), args["steps"], 1, [&](Value* k) {
-      Value* next = b.CreateAdd(k, e.i64(1));
-      load_w(1, k);
+      load_x(0, k);
+      load_w(0, k);
       multiply(0, 0);
-      if (height == 2) load_x(1, k);
+      load_w(1, k);
       multiply(0, 1);
-      load_x(0, next);
-      if (height == 2) multiply(1, 0);
-      load_w(0, next);
-      if (height == 2) multiply(1, 1);
+      load_x(1, k);
+      multiply(1, 0);
+      multiply(1, 1);
     });
     const auto store = [&](int t, Value* p, Value* stride) {
       tile_op(e, llvm::Intrinsic::x86_tilestored64, {tile(e, t), p, stride});
@@ -112,8 +103,10 @@ llvm::Function* block(Emitter& e, int height) {
     either(
         "last",
         [&] {
-          for (int t = 0; t < 2 * height; ++t)
-            store(t, e.at(args[y_names[t % 2]], e.i64(t / 2 * kTileRows), args["ys"]), args["ys"]);
+          for (int t = 0; t < 4; ++t) {
+            Value* y = args[t % 2 == 0 ? "y0" : "y1"];
+            store(t, e.at(y, e.i64(t / 2 * kBlockRows), args["ys"]), args["ys"]);
+          }
         },
         [&] { each_sum([&](int t, Value* p) { store(t, p, e.i64(kTileRowBytes)); }); });
   });
@@ -163,22 +156,25 @@ Factors factors(Vec& v, PanelReader& reader, const Layout& layout, const PanelRe
   return f;
 }
 
-// void(base, quants, scales, mins, i64 blocks32, tiles): a group of a panel, a tile for each 32 columns.
-llvm::Function* unpack_tiles(Emitter& e, const Layout& layout) {
-  const std::string name = cat("unpack_tiles_", info(layout.format).text_name);
-  const std::vector<Arg> arg_list = {in("base"), in("quants"),    in("scales"),
-                                     in("mins"), i64("blocks32"), out("tiles")};
-  return e.function(name, arg_list, [&](const Args& args) {
+// void(panel, i64 begin, i64 end, tiles): the blocks [begin, end) of 32 columns of a panel, a tile for each.
+llvm::Function* unpack_tiles(Emitter& e, const Layout& layout, std::int64_t k) {
+  const std::string name = cat("unpack_tiles_", info(layout.format).text_name, "_", k);
+  return e.function(name, {in("panel"), i64("begin"), i64("end"), out("tiles")}, [&](const Args& args) {
     Vec v(e);
-    PanelReader reader(e, layout, kGroupCols);
-    const PanelReader::Supers supers = reader.supers(args["base"]);
+    auto& b = e.b();
+    PanelReader reader(e, layout, k);
     const int parts = static_cast<int>(32 / layout.scale_cols);
-    e.for_range(e.i64(0), args["blocks32"], 1, [&](Value* i) {
-      const std::vector<Value*> steps = reader.steps(e.at(args["quants"], i, layout.quant_bytes()));
-      Value* to = e.at(args["tiles"], i, kTileBytes);
+    e.for_range(args["begin"], args["end"], 1, [&](Value* block) {
+      Value* g = b.CreateLShr(block, 3);
+      Value* i = b.CreateAnd(block, e.i64(7));
+      Value* base = e.at(args["panel"], g, layout.group(kGroupCols).bytes);
+      const GroupParts group = reader.group(base, g);
+      const PanelReader::Supers supers = reader.supers(base);
+      const std::vector<Value*> steps = reader.steps(e.at(group.quants, i, layout.quant_bytes()));
+      Value* to = e.at(args["tiles"], b.CreateSub(block, args["begin"]), kTileBytes);
       for (int part = 0; part < parts; ++part) {
-        const Factors f = factors(v, reader, layout, supers, reader.scale_at(args["scales"], i, part),
-                                  [&] { return reader.min_at(args["mins"], i, part); });
+        const Factors f = factors(v, reader, layout, supers, reader.scale_at(group.scales, i, part),
+                                  [&] { return reader.min_at(group.mins, i, part); });
         const int n = 8 / parts;
         for (int s = part * n; s < (part + 1) * n; ++s) {
           for (int half = 0; half < 2; ++half) {
@@ -200,25 +196,17 @@ class TileMatmul {
         layout_(layout_for(format)),
         k_(k),
         panel_(panel_bytes(format, k)),
-        args_(args),
-        reader_(e, layout_, k) {}
+        chunks_(k),
+        args_(args) {}
 
   void emit() {
     Value* n = args_["n_rows"];
-    full_ = b_.CreateAnd(n, e_.i64(-kBlockRows));
-    rest_ = b_.CreateSub(n, full_);
-    x_rest_ = e_.at(args_["scratch"], at_.x);
-    y_rest_ = e_.at(args_["scratch"], at_.y);
-    zero_rest();
-    Value* panels = b_.CreateSelect(b_.CreateICmpEQ(n, e_.i64(0)), n, args_["n_panels"]);
-    e_.for_range(e_.i64(0), panels, kStripePanels, [&](Value* first) {
-      Value* count = least(b_.CreateSub(panels, first), kStripePanels);
-      // A pass for the rest alone where there are less than 32 rows.
-      Value* end = b_.CreateSelect(b_.CreateICmpEQ(full_, e_.i64(0)), e_.i64(1), full_);
-      e_.for_range(e_.i64(0), end, kPassRows, [&](Value* t0) {
-        e_.for_range(0, reader_.groups(), 1, [&](Value* g) { stripe_chunk(first, count, t0, g); });
+    e_.for_range(e_.i64(0), n, kPassRows, [&](Value* t0) {
+      Value* t1 = b_.CreateAdd(t0, least(b_.CreateSub(n, t0), kPassRows));
+      e_.for_range(e_.i64(0), args_["n_panels"], kStripePanels, [&](Value* first) {
+        Value* count = least(b_.CreateSub(args_["n_panels"], first), kStripePanels);
+        e_.for_range(0, chunks_.n, 1, [&](Value* c) { stripe_chunk(first, count, t0, t1, c); });
       });
-      copy_results(first, count);
     });
   }
 
@@ -230,89 +218,33 @@ class TileMatmul {
     return b_.CreateZExt(b_.CreateICmpEQ(v, e_.i64(is)), b_.getInt64Ty());
   }
 
-  // Rows that no chunk's copy will fill: what they give isn't stored, but mustn't be slow.
-  void zero_rest() {
-    Vec v(e_);
-    e_.for_range(rest_, e_.i64(kBlockRows), 1, [&](Value* t) {
-      e_.for_range(0, at_.kXStride, 64,
-                   [&](Value* i) { v.store(v.zero(), e_.at(e_.at(x_rest_, t, at_.kXStride), i)); });
-    });
-  }
-
-  // Group g of `count` panels from `first` on times the rows of the pass that begins at t0.
-  void stripe_chunk(Value* first, Value* count, Value* t0, Value* g) {
-    unpack(first, count, g);
-    Value* columns = least(b_.CreateSub(e_.i64(k_), b_.CreateMul(g, e_.i64(kGroupCols))), kGroupCols);
-    Value* x = e_.at(args_["x"], g, 2 * kGroupCols);
+  // Chunk c of `count` panels from `first` on times rows [t0, t1).
+  void stripe_chunk(Value* first, Value* count, Value* t0, Value* t1, Value* c) {
+    Value* begin = b_.CreateMul(c, e_.i64(chunks_.size));
+    Value* steps = least(b_.CreateSub(e_.i64(chunks_.blocks), begin), chunks_.size);
+    unpack(first, count, begin, b_.CreateAdd(begin, steps));
+    Value* x = e_.at(args_["x"], begin, kPieceBytes);
     Value* y = e_.at(args_["y"], first, kTileRowBytes);
-    Value* steps = b_.CreateLShr(columns, 5);
-    Value *is_first = flag(g, 0), *is_last = flag(g, reader_.groups() - 1);
-    const auto multiply = [&](int height, Value* x_at, Value* xs, Value* row, Value* y_at, Value* ys,
-                              const Values& p) {
-      const auto w = [&](int j) { return e_.at(args_["scratch"], p[j], at_.kPanel); };
-      const auto to = [&](int j) { return e_.at(y_at, p[j], kTileRowBytes); };
-      Value* sums = e_.at(e_.at(args_["scratch"], at_.sums), row, kSumBytes / kBlockRows);
-      sums = e_.at(sums, p[0], at_.kPairSums / 2);
-      b_.CreateCall(block(e_, height),
-                    {x_at, xs, w(0), w(1), sums, to(0), to(1), ys, steps, is_first, is_last});
-    };
-    Value* t1 = b_.CreateAdd(t0, least(b_.CreateSub(full_, t0), kPassRows));
+    Value *is_first = flag(c, 0), *is_last = flag(c, chunks_.n - 1);
     over_panels(e_, count, 2, [&](Value*, const Values& p) {
-      e_.for_range(t0, t1, kBlockRows, [&](Value* t) {
-        multiply(2, e_.at(x, t, args_["x_stride"]), args_["x_stride"], b_.CreateSub(t, t0),
-                 e_.at(y, t, args_["y_stride"]), args_["y_stride"], p);
+      const auto w = [&](int j) { return e_.at(args_["scratch"], p[j], kPanelTiles); };
+      Value* sums = e_.at(args_["scratch"], p[0], kPairSums / 2, kSumsAt);
+      e_.for_range(t0, t1, kRowsAtOnce, [&](Value* t) {
+        Value* from = e_.at(x, b_.CreateLShr(t, 5), 2 * block_bytes(k_));
+        Value* rows = e_.at(y, t, args_["y_stride"]);
+        const auto to = [&](int j) { return e_.at(rows, p[j], kTileRowBytes); };
+        Value* rest = e_.at(sums, b_.CreateLShr(b_.CreateSub(t, t0), 5), kSumBytes);
+        b_.CreateCall(block(e_, block_bytes(k_)),
+                      {from, w(0), w(1), rest, to(0), to(1), args_["y_stride"], steps, is_first, is_last});
       });
-    });
-    const auto rest = [&](int height) {
-      over_panels(e_, count, 2, [&](Value*, const Values& p) {
-        multiply(height, x_rest_, e_.i64(at_.kXStride), e_.i64(kPassRows), y_rest_, e_.i64(at_.kYStride), p);
-      });
-    };
-    Value* has_rest = b_.CreateAnd(b_.CreateICmpSGT(rest_, e_.i64(0)), b_.CreateICmpEQ(t1, full_));
-    e_.if_then(has_rest, [&] {
-      copy_rest(x, columns);
-      e_.if_else(
-          b_.CreateICmpSGT(rest_, e_.i64(kTileRows)),
-          [&] {
-            rest(2);
-            return Values{};
-          },
-          [&] {
-            rest(1);
-            return Values{};
-          });
     });
   }
 
-  void unpack(Value* first, Value* count, Value* g) {
-    llvm::Function* one = unpack_tiles(e_, layout_);
-    Value* from = e_.at(e_.at(args_["panels"], first, panel_), g, layout_.group(kGroupCols).bytes);
+  void unpack(Value* first, Value* count, Value* begin, Value* end) {
+    llvm::Function* one = unpack_tiles(e_, layout_, k_);
     e_.for_range(e_.i64(0), count, 1, [&](Value* p) {
-      Value* base = e_.at(from, p, panel_);
-      const GroupParts group = reader_.group(base, g);
-      b_.CreateCall(one, {base, group.quants, group.scales, group.mins, group.blocks32,
-                          e_.at(args_["scratch"], p, at_.kPanel)});
-    });
-  }
-
-  void copy_rest(Value* x, Value* columns) {
-    Vec v(e_);
-    x = e_.at(x, full_, args_["x_stride"]);
-    e_.for_range(e_.i64(0), rest_, 1, [&](Value* t) {
-      e_.for_range(e_.i64(0), b_.CreateShl(columns, 1), 64, [&](Value* i) {
-        v.store(v.load(e_.at(e_.at(x, t, args_["x_stride"]), i)), e_.at(e_.at(x_rest_, t, at_.kXStride), i));
-      });
-    });
-  }
-
-  void copy_results(Value* first, Value* count) {
-    Vec v(e_);
-    Value* y = e_.at(e_.at(args_["y"], first, kTileRowBytes), full_, args_["y_stride"]);
-    e_.for_range(e_.i64(0), rest_, 1, [&](Value* t) {
-      e_.for_range(e_.i64(0), count, 1, [&](Value* p) {
-        v.store(v.load(e_.at(e_.at(y_rest_, t, at_.kYStride), p, kTileRowBytes)),
-                e_.at(e_.at(y, t, args_["y_stride"]), p, kTileRowBytes));
-      });
+      Value* panel = e_.at(args_["panels"], b_.CreateAdd(first, p), panel_);
+      b_.CreateCall(one, {panel, begin, end, e_.at(args_["scratch"], p, kPanelTiles)});
     });
   }
 
@@ -320,10 +252,8 @@ class TileMatmul {
   llvm::IRBuilder<>& b_;
   const Layout& layout_;
   const std::int64_t k_, panel_;
-  const Scratch at_{};
+  const Chunks chunks_;
   const Args& args_;
-  PanelReader reader_;
-  Value *full_ = nullptr, *rest_ = nullptr, *x_rest_ = nullptr, *y_rest_ = nullptr;
 };
 
 }  // namespace
@@ -333,12 +263,12 @@ bool has_tile_matmul(Format format) { return has_layout(format) && !layout_for(f
 llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k) {
   GC_CHECK(e.isa().has_amx && has_tile_matmul(format) && k > 0 && k % 32 == 0, name(format), " ", k);
   return e.function(cat("tile_matmul_", info(format).text_name, "_", k),
-                    {in("panels"), in("x"), i64("x_stride"), out("y"), i64("y_stride"), i64("n_panels"),
-                     i64("n_rows"), out("scratch")},
+                    {in("panels"), in("x"), out("y"), i64("y_stride"), i64("n_panels"), i64("n_rows"),
+                     out("scratch")},
                     [&](const Args& args) { TileMatmul(e, format, k, args).emit(); });
 }
 
-std::int64_t tile_scratch_bytes() { return Scratch().bytes; }
+std::int64_t tile_scratch_bytes() { return kScratchBytes; }
 
 llvm::Function* tiles_begin(Emitter& e) {
   return e.function("tiles_begin", {}, [&](const Args&) {
@@ -346,7 +276,7 @@ llvm::Function* tiles_begin(Emitter& e) {
     config[0] = 1;  // palette
     for (int t = 0; t < 8; ++t) {
       config[16 + 2 * t] = kTileRowBytes;
-      config[48 + t] = kTileRows;
+      config[48 + t] = kBlockRows;
     }
     auto* bytes = llvm::ConstantDataArray::get(e.context(), config);
     auto* table = new llvm::GlobalVariable(e.module(), bytes->getType(), true,

@@ -10,12 +10,12 @@
 
 namespace gc::cpu {
 
-// Formats that have these products. No program uses them yet: the row "sapphirerapids" of isa.def waits for entries that
-// split prompt rows from generated ones.
+// Formats that have these products.
 bool has_tile_matmul(Format format);
 
-// "tile_matmul_q4_k_640": void(panels, x, i64 x_stride, y, i64 y_stride, i64 n_panels, i64 n_rows, scratch): as matmul()
-// of matmul.h, x rows bf16[k] (k a multiple of 32), n_rows may be 0. Between tiles_begin and tiles_end.
+// "tile_matmul_q4_k_640": void(panels, x, y, i64 y_stride, i64 n_panels, i64 n_rows, scratch): as matmul() of matmul.h for
+// k a multiple of 32, x in the form of prompt rows (codegen_cpu/prompt_rows.h) from row 0 on. n_rows may be 0. Rows up to
+// a multiple of kRowsAtOnce are read, and written with what comes of it. Between tiles_begin and tiles_end.
 llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k);
 std::int64_t tile_scratch_bytes();
 

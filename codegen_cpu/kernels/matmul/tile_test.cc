@@ -10,13 +10,15 @@
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/kernels/row_out/row_out.h"
 #include "codegen_cpu/object.h"
+#include "codegen_cpu/prompt_rows.h"
+#include "compiler/base/strings.h"
 #include "compiler/quant/float16.h"
 
 namespace gc::cpu {
 namespace {
 
-using TileFn = void(const std::uint8_t* panels, const void* x, std::int64_t x_stride, float* y,
-                    std::int64_t y_stride, std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
+using TileFn = void(const std::uint8_t* panels, const void* x, float* y, std::int64_t y_stride,
+                    std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
 using RoundFn = void(const float* x, std::int64_t x_stride, std::uint8_t* y, std::int64_t y_stride,
                      std::int64_t rows);
 
@@ -49,28 +51,30 @@ class Product {
         pack::packed(format, panels * kPanelRows, k, pack::random_matrix(format, panels * kPanelRows, k, 5));
     weights_ = aligned_copy(raw_);
     x_ = random_activations(rows * k, 3);
-    stride_ = act_row_bytes(k);
-    xb_ = aligned<std::uint8_t>(rows * stride_);
-    jit_->get<RoundFn>(round)(x_.data(), 4 * k, xb_.get(), stride_, rows);
+    const std::int64_t bytes = generated_at(rows) / kBlockRows * block_bytes(k);
+    xb_ = aligned<std::uint8_t>(bytes);
+    std::memset(xb_.get(), 0xff, bytes);  // NaN past the last row
+    for (std::int64_t t = 0; t < rows; ++t)
+      jit_->get<RoundFn>(round)(&x_[t * k], 4 * k, row(t), kPieceRow, 1);
     scratch_ = aligned<std::uint8_t>(tile_scratch_bytes());
     std::memset(scratch_.get(), 0xff, tile_scratch_bytes());  // NaN
   }
 
-  // Rows [t, t + n) times panels [p, p + m): [n][16 m], in a frame of NaN that nothing is written to.
+  // Rows [t, t + n), t a multiple of 32, times panels [p, p + m): [n][16 m], in a frame that nothing is written to.
   std::vector<float> operator()(std::int64_t t, std::int64_t n, std::int64_t p, std::int64_t m) {
-    const std::int64_t width = m * kPanelRows, stride = width + 16;
-    auto y = aligned<float>((n + 1) * stride);
-    std::fill_n(y.get(), (n + 1) * stride, std::nanf(""));
+    const std::int64_t width = m * kPanelRows, stride = width + 16, whole = generated_at(n);
+    constexpr float kFrame = -12345;
+    auto y = aligned<float>((whole + 1) * stride);
+    std::fill_n(y.get(), (whole + 1) * stride, kFrame);
     jit_->get<void()>("tiles_begin")();
-    f_(weights_.get() + p * panel_, xb_.get() + t * stride_, stride_, y.get(), 4 * stride, m, n,
-       scratch_.get());
+    f_(weights_.get() + p * panel_, row(t), y.get(), 4 * stride, m, n, scratch_.get());
     jit_->get<void()>("tiles_end")();
     std::vector<float> out;
-    for (std::int64_t i = 0; i < (n + 1) * stride; ++i) {
-      if (i < n * stride && i % stride < width) {
-        out.push_back(y[i]);
-      } else {
-        EXPECT_TRUE(std::isnan(y[i])) << "written past the end";
+    for (std::int64_t i = 0; i < (whole + 1) * stride; ++i) {
+      const bool inside = i < whole * stride && i % stride < width;
+      if (inside && i < n * stride) out.push_back(y[i]);
+      if (!inside) {
+        EXPECT_EQ(y[i], kFrame) << "written past the end";
       }
     }
     return out;
@@ -82,7 +86,7 @@ class Product {
     double sum = 0;
     for (std::int64_t i = 0; i < k_; ++i) {
       std::uint16_t x;
-      std::memcpy(&x, xb_.get() + t * stride_ + 2 * i, 2);
+      std::memcpy(&x, this->row(t) + i / 32 * kPieceBytes + 2 * (i % 32), 2);
       sum += static_cast<double>(f32_of_bf16(x)) * f32_of_bf16(bf16_of_f32(w[i]));
     }
     return sum;
@@ -90,11 +94,15 @@ class Product {
   float x(std::int64_t t, std::int64_t i) const { return x_[t * k_ + i]; }
   float rounded(std::int64_t t, std::int64_t i) const {
     std::uint16_t x;
-    std::memcpy(&x, xb_.get() + t * stride_ + 2 * i, 2);
+    std::memcpy(&x, row(t) + i / 32 * kPieceBytes + 2 * (i % 32), 2);
     return f32_of_bf16(x);
   }
 
  private:
+  std::uint8_t* row(std::int64_t t) const {
+    return xb_.get() + t / kBlockRows * block_bytes(k_) + t % kBlockRows * kPieceRow;
+  }
+
   llvm::LLVMContext context_;
   const std::int64_t k_, panel_;
   const Format format_;
@@ -103,7 +111,6 @@ class Product {
   std::vector<std::uint8_t> raw_;
   Aligned<std::uint8_t> weights_, xb_, scratch_;
   std::vector<float> x_;
-  std::int64_t stride_ = 0;
 };
 
 class EveryTileFormat : public testing::TestWithParam<Format> {};
@@ -111,7 +118,7 @@ class EveryTileFormat : public testing::TestWithParam<Format> {};
 TEST_P(EveryTileFormat, IsTheProduct) {
   const Isa* isa = isa_with_tiles();
   if (!isa) GTEST_SKIP() << "no tiles on this host";
-  for (std::int64_t k : {32, 640, 768, 1152}) {
+  for (std::int64_t k : {32, 640, 768, 1152, 2816}) {
     if (k % info(GetParam()).block_values != 0) continue;
     const std::int64_t rows = 37, panels = 19;
     Product product(*isa, GetParam(), k, panels, rows);
@@ -134,10 +141,10 @@ TEST_P(EveryTileFormat, IsTheProduct) {
 TEST_P(EveryTileFormat, RowsAndPanelsStandAlone) {
   const Isa* isa = isa_with_tiles();
   if (!isa) GTEST_SKIP() << "no tiles on this host";
-  const std::int64_t k = 1024, rows = 70, panels = 35, width = panels * kPanelRows;
+  const std::int64_t k = 768, rows = 70, panels = 35, width = panels * kPanelRows;
   Product product(*isa, GetParam(), k, panels, rows);
   const std::vector<float> whole = product(0, rows, 0, panels);
-  for (auto [t, n] : {std::pair{0, 1}, {69, 1}, {3, 16}, {5, 17}, {1, 32}, {2, 33}, {0, 64}})
+  for (auto [t, n] : {std::pair{0, 1}, {64, 6}, {32, 16}, {0, 17}, {32, 32}, {0, 33}, {0, 64}})
     for (auto [p, m] : {std::pair{0, 35}, {7, 1}, {1, 2}, {16, 17}}) {
       const std::vector<float> part = product(t, n, p, m);
       for (int i = 0; i < n; ++i)
@@ -158,10 +165,10 @@ TEST(Opcodes, TilesMultiply) {
     tile_matmul(e, Format::Q4_K, 512);
     const auto module = e.take();
     const std::string text = compile_assembly(*module, *isa);
-    const std::string tiles = function_assembly(text, "tiles_2x2");
+    const std::string tiles = function_assembly(text, cat("tiles_2x2_", block_bytes(512)));
     EXPECT_NE(tiles.find("tdpbf16ps"), std::string::npos) << tiles;
     EXPECT_EQ(tiles.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";
-    EXPECT_NE(function_assembly(text, "unpack_tiles_q4_k").find("vcvtne2ps2bf16"), std::string::npos);
+    EXPECT_NE(function_assembly(text, "unpack_tiles_q4_k_512").find("vcvtne2ps2bf16"), std::string::npos);
   }
 }
 

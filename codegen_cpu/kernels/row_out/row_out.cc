@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "codegen_cpu/act_layout.h"
+#include "codegen_cpu/prompt_rows.h"
 #include "compiler/base/error.h"
 
 namespace gc::cpu {
@@ -25,7 +26,7 @@ void emit_row_part(Vec& v, ir::Elem elem, Value* row, std::int64_t columns, Valu
     Value* x1 = value(second, Vec::kLanes);
     if (elem == ir::Elem::BF16) {
       Value* at = e.b().CreateAdd(begin, i);
-      e.store(v.bf16_joined(x0, x1), e.at(row, at, std::int64_t{2}), 64);
+      e.store(v.bf16_joined(x0, x1), e.at(row, at, kPieceBytes / 32), 64);
       return;
     }
     Value* block = e.b().CreateLShr(e.b().CreateAdd(begin, i), 5);

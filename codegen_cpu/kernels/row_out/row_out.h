@@ -1,6 +1,6 @@
 // Where the result of a row-wise kernel goes: a row of f32, or a row for the matrix product that reads it, made while
-// the values are still in registers: quantized (act_layout.h), or bf16[n] at the beginning of a row as long as a
-// quantized one.
+// the values are still in registers: quantized (act_layout.h), or bf16 in pieces as prompt rows are
+// (prompt_rows.h).
 #pragma once
 
 #include <functional>

@@ -1,0 +1,60 @@
+#include "codegen_cpu/roles.h"
+
+#include <algorithm>
+
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
+#include "compiler/base/error.h"
+
+namespace gc::cpu {
+namespace {
+
+using ir::Elem;
+using ir::Graph;
+using ir::Op;
+using ir::OpKind;
+
+// Rows asked for are integers in either role: they are few as a rule, for which tiles are slow, and the head may choose
+// by proof.
+bool over_outputs(const Graph& graph, const Op& op) {
+  const auto& dims = graph.value(op.results[0]).type.dims;
+  return !dims.empty() && dims[0].kind == ir::Dim::Kind::Outputs;
+}
+
+bool can_take_tiles(const Graph& graph, const Op& op) {
+  if (over_outputs(graph, op)) return false;
+  const auto all = [&](std::initializer_list<const char*> slots) {
+    for (const char* slot : slots)
+      for (const ir::WeightUse& use : op.slot(slot))
+        if (!has_tile_matmul(graph.weight(use.weight).format)) return false;
+    return true;
+  };
+  switch (op.kind) {
+    case OpKind::matmul:
+      return all({"rows"});
+    case OpKind::matmul_glu:
+      return all({"gate", "up"});
+    default:  // experts read integers; other ops don't read what products do
+      return false;
+  }
+}
+
+}  // namespace
+
+Elem prompt_form(const Isa& isa, const Graph& graph, ir::ValueId value) {
+  const Elem elem = graph.value(value).type.elem;
+  if (elem != Elem::Q16 || !isa.roles_differ()) return elem;
+  bool read = false;
+  for (const Op& op : graph.ops) {
+    if (std::find(op.inputs.begin(), op.inputs.end(), value) == op.inputs.end()) continue;
+    if (!can_take_tiles(graph, op)) return elem;
+    read = true;
+  }
+  return read ? Elem::BF16 : elem;
+}
+
+bool multiplies_on_tiles(const Isa& isa, const Graph& graph, const Op& op) {
+  const bool product = op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu;
+  return product && prompt_form(isa, graph, op.inputs[0]) == Elem::BF16;
+}
+
+}  // namespace gc::cpu

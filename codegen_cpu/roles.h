@@ -1,0 +1,18 @@
+// Which values have a form for prompt rows of their own, and which products read it: the one place that says so. Where a
+// step makes such a value, and where a product reads it, its rows are taken apart by role (section/scope.h); everything
+// else is the same for both roles.
+#pragma once
+
+#include "codegen_cpu/isa.h"
+#include "compiler/ir/ir.h"
+
+namespace gc::cpu {
+
+// The form of prompt rows of a value: bf16 (prompt_rows.h) where all that read it are products that take tiles, else the
+// form that it has for generated rows too.
+ir::Elem prompt_form(const Isa& isa, const ir::Graph& graph, ir::ValueId value);
+
+// Whether prompt rows of the op's input are multiplied on tiles.
+bool multiplies_on_tiles(const Isa& isa, const ir::Graph& graph, const ir::Op& op);
+
+}  // namespace gc::cpu
