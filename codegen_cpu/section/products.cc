@@ -109,9 +109,9 @@ class Products : Scope {
     const int64_t units = (gate.rows + unit - 1) / unit;
     Value* n = b_.CreateSub(rows.hi, rows.lo);
     Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
-    Value* chunk = tiles ? e_.i64(kGluColumnsOnTiles / unit)
-                         : b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit),
-                                           e_.i64(kGluColumnsManyRows / unit));
+    Value* chunk =
+        tiles ? e_.i64(kGluColumnsOnTiles / unit)
+              : b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit), e_.i64(kGluColumnsManyRows / unit));
     Value* stride = tiles ? e_.i64(glu_stride_on_tiles()) : b_.CreateMul(chunk, e_.i64(4 * unit));
     Value* gate_y = e_.at(frame_.ptr(Slot::scratch), tiles ? tile_scratch_bytes() : 0);
     Value* room = tiles ? b_.CreateAdd(n, e_.i64(kRowsAtOnce)) : n;

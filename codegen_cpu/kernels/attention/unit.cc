@@ -4,8 +4,8 @@
 
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/row_out/row_out.h"
-#include "codegen_cpu/prompt_rows.h"
 #include "codegen_cpu/kv_layout.h"
+#include "codegen_cpu/prompt_rows.h"
 #include "codegen_cpu/vec/math.h"
 #include "compiler/base/error.h"
 #include "compiler/base/strings.h"

@@ -23,9 +23,9 @@ using llvm::Value;
 using Values = Emitter::Values;
 
 constexpr std::int64_t kTileRowBytes = 64, kTileBytes = 1024;
-constexpr std::int64_t kStripePanels = 16;   // unpacked together: 256 columns of y
-constexpr std::int64_t kPassRows = 512;      // of x, whose chunk and sums stay in the second level
-constexpr std::int64_t kChunkBlocks = 20;    // of 32 columns, at most: of two panels 40 KB
+constexpr std::int64_t kStripePanels = 16;          // unpacked together: 256 columns of y
+constexpr std::int64_t kPassRows = 512;             // of x, whose chunk and sums stay in the second level
+constexpr std::int64_t kChunkBlocks = 20;           // of 32 columns, at most: of two panels 40 KB
 constexpr std::int64_t kSumBytes = 4 * kTileBytes;  // of 32 rows and two panels
 
 // The columns of x in chunks as even as can be, in blocks of 32.
@@ -262,10 +262,10 @@ bool has_tile_matmul(Format format) { return has_layout(format) && !layout_for(f
 
 llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k) {
   GC_CHECK(e.isa().has_amx && has_tile_matmul(format) && k > 0 && k % 32 == 0, name(format), " ", k);
-  return e.function(cat("tile_matmul_", info(format).text_name, "_", k),
-                    {in("panels"), in("x"), out("y"), i64("y_stride"), i64("n_panels"), i64("n_rows"),
-                     out("scratch")},
-                    [&](const Args& args) { TileMatmul(e, format, k, args).emit(); });
+  return e.function(
+      cat("tile_matmul_", info(format).text_name, "_", k),
+      {in("panels"), in("x"), out("y"), i64("y_stride"), i64("n_panels"), i64("n_rows"), out("scratch")},
+      [&](const Args& args) { TileMatmul(e, format, k, args).emit(); });
 }
 
 std::int64_t tile_scratch_bytes() { return kScratchBytes; }
