@@ -123,7 +123,7 @@ class RowWise : Scope {
         // A slice of one head is rows of a longer stride.
         const int64_t d = last(op), part = type(op.results[0]).dims[2].size;
         const Rows from = rows_of(op.inputs[0]), to = rows_of(op.results[0]);
-        e_.for_range(lo, row_hi(step), 1, [&](Value* row) {
+        e_.for_range(lo, rows.hi, 1, [&](Value* row) {
           Value* x0 = e_.at(from.base, b_.CreateMul(row, from.stride));
           b_.CreateCall(scale(e_, 1, part), {e_.at(x0, 4 * op.i64(AttrName::begin)), e_.i64(4 * d),
                                              e_.at(to.base, b_.CreateMul(row, to.stride)), e_.i64(4 * part),
