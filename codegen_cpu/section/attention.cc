@@ -112,7 +112,10 @@ class Attention : Scope {
     Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)),
                               b_.CreateICmpULT(units, frame_.i64(Slot::workers)));
     const auto counted = e_.if_else(
-        few, [&] { return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})}; },
+        few,
+        [&] {
+          return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})};
+        },
         [&] { return Emitter::Values{e_.i64(0)}; });
     Value* ranges = counted[0];
     Value* cap = b_.CreateZExt(e_.member_i32(step, offsetof(gc_step, splits_cap)), b_.getInt64Ty());
