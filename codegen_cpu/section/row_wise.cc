@@ -133,7 +133,8 @@ class RowWise : Scope {
       }
       case OpKind::concat_heads: {
         const auto &a = type(op.inputs[0]).dims, &b = type(op.inputs[1]).dims;
-        return binary(concat_heads(e_, a[1].size, a[2].size, b[1].size, b[2].size));
+        return binary(
+            concat_heads(e_, {op.i64(AttrName::heads), a[1].size, a[2].size, b[1].size, b[2].size}));
       }
       case OpKind::select: {
         // Any worker's output may come from any row.

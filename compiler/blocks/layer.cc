@@ -10,7 +10,9 @@ ir::ValueId scaled(ir::Builder& b, ir::ValueId x, double by, const std::string& 
 // Attention of x, which is normed.
 ir::ValueId attention_branch(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) {
   ir::ValueId h;
-  if (l.attn.qkv) {
+  if (l.latent.out) {
+    h = latent_attention(b, x, l.latent, layer, l.prefix);
+  } else if (l.attn.qkv) {
     h = self_attention(b, x, l.attn, kv_state(b, layer, l.attn.shape, l.attn.window), l.prefix);
   } else {
     h = linear(b, x, l.attn.out, l.prefix + "attn_proj");
@@ -40,7 +42,7 @@ ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) 
   }
   const ir::ValueId input = x;
   const bool feeds = l.ffn || l.moe;
-  if (l.attn.out) {
+  if (l.attn.out || l.latent.out) {
     const ir::ValueId h = norm(b, x, l.attn_norm, l.prefix + "attn_norm");
     x = b.add(x, attention_branch(b, h, l, layer), l.prefix + (feeds ? "attn_residual" : "l_out"));
   }

@@ -15,6 +15,7 @@
 
 #include "compiler/blocks/attention.h"
 #include "compiler/blocks/ffn.h"
+#include "compiler/blocks/latent.h"
 #include "compiler/blocks/moe.h"
 #include "compiler/blocks/norm.h"
 #include "compiler/ir/builder.h"
@@ -25,6 +26,7 @@ struct Layer {
   std::string prefix;  // "blk.3."
   Norm attn_norm, post_attn_norm, ffn_norm, post_ffn_norm;
   Attention attn;             // without `out`: none; without q, k and v: out alone
+  LatentAttention latent;     // in place of attn
   Ffn ffn;                    // without `up`: none
   Moe moe;                    // in place of ffn, or where moe_norm is given beside it
   bool early_router = false;  // experts are chosen by the layer's input

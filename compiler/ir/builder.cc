@@ -260,8 +260,10 @@ ValueId Builder::slice_heads(ValueId x, int64_t begin, int64_t size, std::string
   return emit1(op, name);
 }
 
-ValueId Builder::concat_heads(ValueId a, ValueId b, std::string name) {
-  return emit1({OpKind::concat_heads, {a, b}}, name);
+ValueId Builder::concat_heads(ValueId a, ValueId b, int64_t heads, std::string name) {
+  Op op{OpKind::concat_heads, {a, b}};
+  op.set_i64(AttrName::heads, heads);
+  return emit1(op, name);
 }
 
 ValueId Builder::select(ValueId x, std::string name) { return emit1({OpKind::select, {x}}, name); }

@@ -106,8 +106,8 @@ class Builder {
   ValueId concat(ValueId a, ValueId b, std::string name);
   ValueId matmul_heads(ValueId x, WeightId matrices, std::string name);  // [T, H, k] x [H, n, k] -> [T, H, n]
   ValueId slice_heads(ValueId x, int64_t begin, int64_t size, std::string name);  // of each head of [T, H, d]
-  // [T, H, a] and [T, H, b], or [T, 1, b] for all heads -> [T, H, a + b].
-  ValueId concat_heads(ValueId a, ValueId b, std::string name);
+  // [T, H, a] and [T, H, b], either with one head for all -> [T, H, a + b].
+  ValueId concat_heads(ValueId a, ValueId b, int64_t heads, std::string name);
   ValueId select(ValueId x, std::string name);  // [T, ...] -> [R, ...], the rows whose output is asked for
 
   ValueId route(ValueId logits, const RouteArgs& args, std::string name);  // [T, experts] -> the same

@@ -413,11 +413,13 @@ class Rules {
   std::vector<Type> concat_heads() const {
     per_head(0), per_head(1);
     const auto &a = in(0).dims, &b = in(1).dims;
-    expect(a[0] == b[0] && (a[1] == b[1] || b[1] == Dim::of(1)), "cannot join ", to_string(in(0)), " and ",
-           to_string(in(1)));
+    const int64_t n = attr_size(op_, AttrName::heads);
+    expect(a[0] == b[0] && (a[1].size == n || a[1].size == 1) && (b[1].size == n || b[1].size == 1),
+           "cannot join ", to_string(in(0)), " and ", to_string(in(1)), " as ", n, " heads");
     Type t = in(0);
+    t.dims[1] = Dim::of(n);
     t.dims[2] = Dim::of(last(0) + last(1));
-    expect(t.dims[2].size < kMaxSize / a[1].size, "too long");
+    expect(t.dims[2].size < kMaxSize / n, "too long");
     return {t};
   }
 

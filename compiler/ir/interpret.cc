@@ -535,10 +535,11 @@ class Interpreter::Step {
   }
 
   void concat_heads() {
-    const int64_t a = in(0).last(), b = in(1).last(), heads = in(0).dims[1], of_second = in(1).dims[1];
+    const int64_t a = in(0).last(), b = in(1).last(), heads = out().dims[1];
+    const auto row = [&](int i, int64_t at) { return in(i).row(in(i).dims[1] == heads ? at : at / heads); };
     for (int64_t i = 0; i < out().rows(); i++) {
-      std::copy_n(in(0).row(i), a, out().row(i));
-      std::copy_n(in(1).row(of_second == heads ? i : i / heads), b, out().row(i) + a);
+      std::copy_n(row(0, i), a, out().row(i));
+      std::copy_n(row(1, i), b, out().row(i) + a);
     }
   }
 

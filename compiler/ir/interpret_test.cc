@@ -56,7 +56,7 @@ TEST(Interpret, PlainOps) {
               {1, 3, 2, 4});
   expect_near(
       eval("%h = heads(%x) {heads = 2}\n%o = slice(%x) {begin = 3, size = 1}\n%k = heads(%o) {heads = 1}\n"
-           "%y = concat_heads(%h, %k)",
+           "%y = concat_heads(%h, %k) {heads = 2}",
            4, 1),
       {0, 1, 3, 2, 3, 3});
   expect_near(

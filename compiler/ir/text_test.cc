@@ -40,7 +40,7 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %hp = heads(%ca) {heads = 2}
     %sp = slice_heads(%hp) {begin = 0, size = 32}
     %mp = matmul_heads(%sp, matrices = weight "per head": q8_0[2, 48, 32])
-    %cp = concat_heads(%mp, %sp)
+    %cp = concat_heads(%mp, %sp) {heads = 2}
     %tp = temper(%cl, rows.position) {by = 0.1, period = 8192, offset = 1}
     %ga = slice(%tp) {begin = 0, size = 2}
     %mh = mul_heads(%ty, %ga)

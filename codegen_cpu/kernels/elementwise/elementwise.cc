@@ -84,11 +84,11 @@ llvm::Function* clamp_above(Emitter& e, float limit, std::int64_t n) {
                [&](Vec& v, Value* x) { return v.min(v.splat(limit), x); });
 }
 
-llvm::Function* concat_heads(Emitter& e, std::int64_t heads, std::int64_t a, std::int64_t of_second,
-                             std::int64_t b) {
+llvm::Function* concat_heads(Emitter& e, const ConcatHeadsSpec& s) {
   const std::vector<Arg> args = {ptr("x0"), i64("x0s"), ptr("x1"),  i64("x1s"),
                                  ptr("y"),  i64("ys"),  i64("rows")};
-  const std::string name = cat("concat_heads_", heads, "x", a, "_", of_second, "x", b);
+  const std::string name =
+      cat("concat_heads_", s.heads, "_", s.of_first, "x", s.a, "_", s.of_second, "x", s.b);
   return e.function(name, args, [&](const Args& in) {
     Vec v(e);
     e.for_range(e.i64(0), in["rows"], 1, [&](Value* row) {
@@ -100,10 +100,10 @@ llvm::Function* concat_heads(Emitter& e, std::int64_t heads, std::int64_t a, std
           v.store(v.load(element(e, from, i), count), element(e, to, i), count);
         });
       };
-      e.for_range(0, heads, 1, [&](Value* h) {
-        Value* to = e.at(y, h, 4 * (a + b));
-        copy(e.at(x0, h, 4 * a), to, a);
-        copy(of_second == 1 ? x1 : e.at(x1, h, 4 * b), e.at(to, 4 * a), b);
+      e.for_range(0, s.heads, 1, [&](Value* h) {
+        Value* to = e.at(y, h, 4 * (s.a + s.b));
+        copy(s.of_first == 1 ? x0 : e.at(x0, h, 4 * s.a), to, s.a);
+        copy(s.of_second == 1 ? x1 : e.at(x1, h, 4 * s.b), e.at(to, 4 * s.a), s.b);
       });
     });
   });

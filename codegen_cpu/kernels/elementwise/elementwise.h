@@ -19,9 +19,11 @@ llvm::Function* mul(Emitter& e, std::int64_t n);
 // x0: [heads, d], x1: [heads].
 llvm::Function* mul_heads(Emitter& e, std::int64_t heads, std::int64_t d);
 
-// x0: [heads, a], x1: [of_second, b], of_second = heads or 1: y[h] = [x0[h] | x1[h or 0]].
-llvm::Function* concat_heads(Emitter& e, std::int64_t heads, std::int64_t a, std::int64_t of_second,
-                             std::int64_t b);
+// y: [heads, a + b] from x0 [of_first, a] and x1 [of_second, b], each of as many heads or of one.
+struct ConcatHeadsSpec {
+  std::int64_t heads, of_first, a, of_second, b;
+};
+llvm::Function* concat_heads(Emitter& e, const ConcatHeadsSpec& spec);
 
 // void(x, i64 xs, w, y, i64 ys, i64 rows): y[t] = x[t] + w
 llvm::Function* bias(Emitter& e, std::int64_t n);

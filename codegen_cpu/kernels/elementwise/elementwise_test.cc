@@ -107,21 +107,23 @@ TEST(MulHeads, OneFactorForAHead) {
   }
 }
 
-TEST(ConcatHeads, SecondHasAsManyHeadsOrOne) {
+TEST(ConcatHeads, OperandsHaveAsManyHeadsOrOne) {
   const std::int64_t heads = 3, a = 20, b = 9;
   for (const Isa* isa : host_isas()) {
-    for (std::int64_t of_second : {heads, std::int64_t{1}}) {
-      Kernels k(*isa);
-      const std::string name = k.name(concat_heads(k.e(), heads, a, of_second, b));
-      Buffer<float> x(kRows * heads * a), z(kRows * of_second * b), y(kRows * heads * (a + b));
-      testing::fill_random(x, 1);
-      testing::fill_random(z, 2);
-      k.get<Binary>(name)(x.data(), heads * a * 4, z.data(), of_second * b * 4, y.data(), heads * (a + b) * 4,
-                          kRows);
-      for (std::int64_t i = 0; i < kRows * heads * (a + b); ++i) {
-        const std::int64_t head = i / (a + b), at = i % (a + b), row = head / heads;
-        const std::int64_t second = of_second == 1 ? row : head;
-        ASSERT_EQ(y[i], at < a ? x[head * a + at] : z[second * b + at - a]) << isa->name;
+    for (std::int64_t of_first : {heads, std::int64_t{1}}) {
+      for (std::int64_t of_second : {heads, std::int64_t{1}}) {
+        Kernels k(*isa);
+        const std::string name = k.name(concat_heads(k.e(), {heads, of_first, a, of_second, b}));
+        Buffer<float> x(kRows * of_first * a), z(kRows * of_second * b), y(kRows * heads * (a + b));
+        testing::fill_random(x, 1);
+        testing::fill_random(z, 2);
+        k.get<Binary>(name)(x.data(), of_first * a * 4, z.data(), of_second * b * 4, y.data(),
+                            heads * (a + b) * 4, kRows);
+        for (std::int64_t i = 0; i < kRows * heads * (a + b); ++i) {
+          const std::int64_t head = i / (a + b), at = i % (a + b), row = head / heads;
+          const std::int64_t first = of_first == 1 ? row : head, second = of_second == 1 ? row : head;
+          ASSERT_EQ(y[i], at < a ? x[first * a + at] : z[second * b + at - a]) << isa->name;
+        }
       }
     }
   }

@@ -28,7 +28,7 @@ std::int64_t layer_count(const Keys& keys) {
 }
 
 std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_layer, std::int64_t n_embd,
-                                           std::int64_t least) {
+                                           std::int64_t least, bool own_local_heads) {
   const std::vector<std::int64_t> n_head = keys.sizes("attention.head_count", n_layer, least);
   const std::vector<std::int64_t> n_head_kv = keys.sizes("attention.head_count_kv", n_layer, n_head, least);
   const auto head_dim = [&](std::string_view suffix) {
@@ -42,7 +42,7 @@ std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_laye
   const std::int64_t k_dim = head_dim("attention.key_length"), v_dim = head_dim("attention.value_length");
   for (const auto& [suffix, dim] :
        {std::pair{"attention.key_length_swa", k_dim}, {"attention.value_length_swa", v_dim}}) {
-    if (const auto swa = keys.find_size(suffix); swa && *swa != dim) {
+    if (const auto swa = keys.find_size(suffix); swa && *swa != dim && !own_local_heads) {
       keys.unsupported(suffix,
                        cat("heads of another size than the ", dim, " of other layers are not supported"));
     }
@@ -131,14 +131,15 @@ SamplingDefaults sampling_defaults(const File& file) {
 
 }  // namespace
 
-DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key, const MayBeZero& zero) {
+DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key, const MayBeZero& zero,
+                           bool own_local_heads) {
   const std::int64_t least = zero.layers ? 0 : 1;
   DecoderSizes s;
   s.n_layer = layer_count(keys);
   s.n_embd = keys.size("embedding_length");
   s.n_ctx_train = keys.size("context_length", kMaxPositions);
   s.n_vocab = vocab_size(keys);
-  s.heads = head_shapes(keys, s.n_layer, s.n_embd, least);
+  s.heads = head_shapes(keys, s.n_layer, s.n_embd, least, own_local_heads);
   s.n_ff = keys.sizes("feed_forward_length", s.n_layer, least);
   s.eps = zero.eps ? keys.factor(eps_key) : keys.positive(eps_key);
   return s;

@@ -31,7 +31,9 @@ struct MayBeZero {
   bool layers = false;  // heads, key heads and hidden units of a layer: it lacks what they are of
 };
 
-DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key = kRmsEps, const MayBeZero& zero = {});
+// Unless `own_local_heads`, heads of sliding layers must have the sizes of the others'.
+DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key = kRmsEps, const MayBeZero& zero = {},
+                           bool own_local_heads = false);
 
 // Keys that an architecture follows, or that its writers put without a meaning.
 struct Follows {

@@ -11,6 +11,7 @@
 #include "compiler/ir/builder.h"
 #include "frontends/gguf/arch/decoder.h"
 #include "frontends/gguf/arch/experts.h"
+#include "frontends/gguf/arch/latent.h"
 #include "frontends/gguf/arch/tensors.h"
 
 namespace gc::gguf {
@@ -26,6 +27,7 @@ struct Shared {
   std::vector<std::int64_t> windows;
   std::vector<bool> rope_pattern;  // with Turned::ByKey
   ir::RopeArgs rope, local_rope;
+  LatentSizes latent, local_latent;  // where the form has it
   std::optional<blocks::Temper> temper;
   double out_scale = 1;
   double alibi = 0, clamp = 0, attention_scale = 0, embedding_scale = 0, residual_scale = 0, logit_scale = 0;
@@ -36,9 +38,10 @@ double ntk_base(const Keys& keys, double base, double dims) {
   return alpha == 0 ? base : base * std::pow(alpha, dims / (dims - 2));
 }
 
-std::optional<blocks::Temper> temper_of(const Keys& keys) {
+std::optional<blocks::Temper> temper_of(const Keys& keys, const Form& f) {
   const double by = keys.factor("attention.temperature_scale");
   if (by == 0) return {};
+  if (f.latent.there) return blocks::Temper{.by = by, .period = keys.size("attention.temperature_length")};
   return blocks::Temper{.by = by, .period = original_context(keys)};
 }
 
@@ -48,6 +51,9 @@ void read_logit_scale(const Keys& keys, const Form& f, Shared& k, std::vector<st
       return keys.warn_unless_zero("logit_scale", warnings);
     case Form::Logits::TimesIfThere:
       k.logit_scale = keys.factor("logit_scale");
+      return;
+    case Form::Logits::Fixed:
+      k.logit_scale = f.logit_scale;
       return;
     case Form::Logits::Times:
     case Form::Logits::Over:
@@ -62,7 +68,7 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
                               .clamp = f.clamp_key,
                               .experts = f.unused_experts || f.experts.in != Form::Experts::In::None});
   const char* eps = f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps;
-  Shared k{.s = decoder_sizes(keys, eps, {.eps = f.zero_eps, .layers = f.pruned})};
+  Shared k{.s = decoder_sizes(keys, eps, {.eps = f.zero_eps, .layers = f.pruned}, f.latent.local_sizes)};
   for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
   if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f);
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
@@ -83,9 +89,13 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
     if (f.local_dims) k.local_rope.dims = local_rope_dims(keys, k.rope, k.s.heads[0].k_dim);
     k.local_rope.base = keys.positive("rope.freq_base_swa", k.local_rope.base);
   }
+  if (f.latent.there) {
+    k.latent = latent_sizes(keys, f, k.rope, /*local=*/false);
+    k.local_latent = f.latent.local_sizes ? latent_sizes(keys, f, k.local_rope, /*local=*/true) : k.latent;
+  }
   k.alibi = f.alibi_key ? keys.factor("attention.max_alibi_bias", f.alibi) : f.alibi;
   if (f.clamp_key) k.clamp = keys.factor("attention.clamp_kqv");
-  if (f.temper_key) k.temper = temper_of(keys);
+  if (f.temper_key) k.temper = temper_of(keys, f);
   if (f.value_scale_key && keys.factor("attention.value_scale") != 0)
     k.out_scale = keys.positive("attention.value_scale");
   k.embedding_scale = f.embedding_scale, k.residual_scale = f.residual_scale;
@@ -161,24 +171,26 @@ bool turns(const Form& f, const Shared& k, std::int64_t layer) {
   return true;
 }
 
-void gate_of(Tensors& tensors, const Form& f, const std::string& prefix, std::int64_t n_embd,
-             blocks::Attention& a) {
+blocks::Linear gate_of(Tensors& tensors, const Form& f, const std::string& prefix, std::int64_t n_head,
+                       std::int64_t n_values, std::int64_t n_embd) {
   const std::string stem = prefix + "attn_gate";
-  a.gate_fn = f.gate_fn;
   switch (f.gates) {
     case Form::Gates::None:
-      return;
+      return {};
     case Form::Gates::OfHeads:
-      a.gate = tensors.linear(stem, a.shape.n_head, n_embd);
-      return;
+      return tensors.linear(stem, n_head, n_embd);
     case Form::Gates::OfValues:
-      a.gate = tensors.linear(stem, a.shape.out_cols(), n_embd);
-      return;
+      return tensors.linear(stem, n_values, n_embd);
     case Form::Gates::OfEither:
-      const bool of_heads = tensors.rows_of(stem + ".weight") == a.shape.n_head;
-      a.gate = tensors.linear(stem, of_heads ? a.shape.n_head : a.shape.out_cols(), n_embd);
-      return;
+      return tensors.linear(stem, tensors.rows_of(stem + ".weight") == n_head ? n_head : n_values, n_embd);
   }
+  return {};
+}
+
+ir::WeightId sinks_of(Tensors& tensors, const Form& f, const std::string& prefix, std::int64_t n_head) {
+  const std::string name = prefix + "attn_sinks.weight";
+  const bool there = f.sinks == Form::Sinks::Needed || (f.sinks == Form::Sinks::IfThere && tensors.has(name));
+  return there ? tensors.vector(name, n_head) : ir::WeightId{};
 }
 
 blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k, std::int64_t layer) {
@@ -206,10 +218,9 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
     a.temper = blocks::Temper{.by = 0.1, .period = f.unturned_temper_period, .offset = 1};
   a.alibi = k.alibi;
   a.window = k.windows[layer];
-  const std::string sinks = prefix + "attn_sinks.weight";
-  if (f.sinks == Form::Sinks::Needed || (f.sinks == Form::Sinks::IfThere && tensors.has(sinks)))
-    a.sinks = tensors.vector(sinks, a.shape.n_head);
-  gate_of(tensors, f, prefix, k.s.n_embd, a);
+  a.sinks = sinks_of(tensors, f, prefix, a.shape.n_head);
+  a.gate = gate_of(tensors, f, prefix, a.shape.n_head, a.shape.out_cols(), k.s.n_embd);
+  a.gate_fn = f.gate_fn;
   a.out = tensors.linear(prefix + "attn_output", k.s.n_embd, a.shape.out_cols());
   if (!f.out_bias) a.out.bias = {};
   a.out_scale = k.out_scale;
@@ -233,6 +244,21 @@ blocks::Ffn ffn_of(Tensors& tensors, const Form& f, const std::string& prefix, s
   return ffn;
 }
 
+blocks::LatentAttention latent_attention_of(Tensors& tensors, const Form& f, const Shared& k,
+                                            std::int64_t layer) {
+  const bool slides = k.windows[layer] > 0;
+  const std::string prefix = layer_prefix(layer);
+  blocks::LatentAttention a = latent_of(tensors, f, slides ? k.local_latent : k.latent, prefix,
+                                        k.s.heads[layer].n_head, k.s.n_embd, k.s.eps);
+  if (turns(f, k, layer)) a.rope = slides ? k.local_rope : k.rope;
+  a.temper = k.temper;
+  a.window = k.windows[layer];
+  a.sinks = sinks_of(tensors, f, prefix, a.n_head);
+  a.gate = gate_of(tensors, f, prefix, a.n_head, a.n_head * a.v_dim, k.s.n_embd);
+  a.gate_fn = f.gate_fn;
+  return a;
+}
+
 // The feed-forward network or the experts of a layer, or both.
 void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t i, blocks::Layer& l) {
   const bool routed = !f.experts.where_routed || tensors.has(l.prefix + "ffn_gate_inp.weight");
@@ -244,11 +270,6 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   l.moe = experts_of(tensors, f, k.experts, l.prefix, k.s.n_embd);
   l.early_router = f.experts.early_router;
   if (beside) l.moe_norm = norm_of(tensors, f, l.prefix, "ffn_norm_exps", k.s);
-}
-
-void ignore_indexer(Tensors& tensors, const std::string& prefix) {
-  for (const char* part : {"q_proj", "k_proj", "q_norm", "k_norm"})
-    tensors.ignore(prefix + "indexer." + part + ".weight");
 }
 
 // The context is as long as the graph is right.
@@ -292,7 +313,11 @@ LoadedModel load_dense(const File& file, const Form& f) {
     blocks::Layer l{.prefix = layer_prefix(i), .parallel = f.parallel};
     if (s.heads[i].n_head > 0) {
       l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
-      l.attn = attention_of(tensors, f, k, i);
+      if (f.latent.there) {
+        l.latent = latent_attention_of(tensors, f, k, i);
+      } else {
+        l.attn = attention_of(tensors, f, k, i);
+      }
       l.post_attn_norm = norm_of(tensors, f, l.prefix, f.post_attn_norm, s);
     }
     if (s.n_ff[i] > 0) {
@@ -300,7 +325,7 @@ LoadedModel load_dense(const File& file, const Form& f) {
       feed_forward(tensors, f, k, i, l);
       l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
     }
-    if (f.indexed) ignore_indexer(tensors, l.prefix);
+    if (f.indexed) tensors.ignore_all(l.prefix + "indexer.");
     if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
     layers.push_back(std::move(l));
   }

@@ -85,6 +85,14 @@ struct Form {
   std::int64_t reach = 0;  // positions for which the graph is right; 0: all
   bool indexed = false;    // up to there attention sees everything: indexer.* has no meaning
 
+  // Latent attention (latent.h) in place of heads' own keys and values.
+  struct Latent {
+    bool there = false;
+    bool stretched = false;    // YaRN's growth is the scores' too
+    bool key_norm = false;     // attn_k_norm, of what turns of the key
+    bool local_sizes = false;  // sliding layers have sizes of their own: *_swa
+  } latent;
+
   // Feed-forward network, in turn with attention or beside it.
   ir::Fn fn = ir::Fn::silu;
   enum class Gate { Own, InUp, None } gate = Gate::Own;  // ffn_gate, the first half of ffn_up, or no gate
@@ -101,8 +109,9 @@ struct Form {
     Plain,
     Times,
     TimesIfThere,
-    Over
-  } logits = Logits::Plain;  // times or over the key logit_scale
+    Over,
+    Fixed
+  } logits = Logits::Plain;  // times or over the key logit_scale, or times what is given here
   double logit_scale = 0;    // where the file doesn't say; 0: it must
 
   enum class Head { Own, OwnIfThere, Tied } head = Head::OwnIfThere;

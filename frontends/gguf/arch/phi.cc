@@ -24,7 +24,7 @@ LoadedModel load_phi3(const File& file) {
 LoadedModel load_phimoe(const File& file) {
   return load_dense(file,
                     {.name = "phimoe",
-                           .rms_biases = true,
+                     .rms_biases = true,
                      .turn = Form::Turn::Halves,
                      .head = Form::Head::Own,
                      .experts = {.in = Form::Experts::In::Layers, .norm = Form::Experts::Norm::Always}});

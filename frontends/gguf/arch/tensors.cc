@@ -82,6 +82,11 @@ void Tensors::ignore(std::string_view name) {
   if (has(name)) used_.emplace(name);
 }
 
+void Tensors::ignore_all(std::string_view beginning) {
+  for (const Tensor& tensor : file_.tensors())
+    if (tensor.name.starts_with(beginning)) used_.emplace(tensor.name);
+}
+
 void Tensors::ignore_layers_from(std::int64_t layer) {
   for (const Tensor& tensor : file_.tensors()) {
     if (!tensor.name.starts_with("blk.")) continue;

@@ -42,8 +42,9 @@ class Tensors {
   std::int64_t rows_of(const std::string& name) const;
   // A tensor of two dimensions whose values stand one after the other: f32 of rows * cols.
   ir::WeightId flat(const std::string& name, std::int64_t rows, std::int64_t cols);
-  // Known to have no meaning for this graph: a tensor, or all of layers from `layer` on.
+  // Known to have no meaning for this graph: a tensor, all whose names begin so, or all of layers from `layer` on.
   void ignore(std::string_view name);
+  void ignore_all(std::string_view beginning);
   void ignore_layers_from(std::int64_t layer);
 
   // STEM.weight of an RMS norm.

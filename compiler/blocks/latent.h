@@ -1,0 +1,51 @@
+// Latent attention: all heads' keys and values come from one low-rank row of a token, the latent, and a part of the key
+// that turns. What is kept of a token is that row alone where the matrices that make keys and values out of it are
+// given for each head apart: they are multiplied into the query before the scores, and into what comes out after them.
+//
+//   absorbed  q_h = [k_b[h] q_nope_h | q_pe_h], key = [latent | k_pe], value = latent, out_h = v_b[h] (sum of latents)
+//   plain     [k_nope_h | v_h] = kv_b latent, key_h = [k_nope_h | k_pe]
+//
+// Names of the values, after the layer's prefix: q_a q_a_norm q q_nope q_pe q_rope q_absorbed q_full (absorbed), kv_a
+// kv_c (the latent, normed), k_pe k_rope k, attn_latent (absorbed), attn_out attn_gated attn_proj.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "compiler/blocks/attention.h"
+#include "compiler/blocks/linear.h"
+#include "compiler/blocks/norm.h"
+#include "compiler/ir/builder.h"
+
+namespace gc::blocks {
+
+struct LatentAttention {
+  int64_t n_head = 0;
+  int64_t nope = 0, turned = 0,
+          v_dim = 0;  // of a head: query and key that don't turn (plain: may be 0), and do; value
+  int64_t rank = 0;   // of the latent
+
+  Linear q_a, q;  // q of q_a's result where that is given
+  Norm q_a_norm;
+  Linear kv_a;  // [rank + turned, n_embd]
+  Norm kv_a_norm, k_pe_norm;
+  ir::WeightId k_b, v_b;  // absorbed: [n_head, rank, nope], [n_head, v_dim, rank]
+  Linear kv_b;            // plain: [n_head * (nope + v_dim), rank]
+
+  std::optional<ir::RopeArgs> rope;
+  std::optional<Temper> temper;
+  double scale = 1;
+  int64_t window = 0;
+  ir::WeightId sinks;
+  Linear gate;  // as Attention's
+  ir::Fn gate_fn = ir::Fn::sigmoid;
+  Linear out;  // [n_embd, n_head * v_dim]
+
+  bool absorbed() const { return k_b.valid(); }
+};
+
+// x [T, n_embd], normed -> [T, n_embd]. `layer` numbers the state. prefix: "blk.3.".
+ir::ValueId latent_attention(ir::Builder& b, ir::ValueId x, const LatentAttention& a, int64_t layer,
+                             const std::string& prefix);
+
+}  // namespace gc::blocks
