@@ -46,7 +46,39 @@ TEST(BuiltinTemplates, Render) {
             "S<｜User｜>q<｜Assistant｜>r<｜end▁of▁sentence｜><｜User｜>tu<｜Assistant｜>");
 }
 
+TEST(BuiltinTemplates, RenderOlderAndRarerOnes) {
+  EXPECT_EQ(
+      render("bailing2"),
+      "<role>SYSTEM</role> S <|role_end|><role>HUMAN</role>q<|role_end|><role>ASSISTANT</role>r<|role_end|>"
+      "<role>HUMAN</role>tu<|role_end|><role>ASSISTANT</role>");
+  EXPECT_EQ(render("deepseek"),
+            "S### Instruction:\nq\n### Response:\nr\n<|EOT|>\n### Instruction:\ntu\n### Response:\n");
+  EXPECT_EQ(render("exaone4"),
+            "[|system|]S[|endofturn|]\n[|user|]q\n[|assistant|]r[|endofturn|]\n[|user|]tu\n[|assistant|]");
+  EXPECT_EQ(
+      render("gigachat"),
+      "S<|message_sep|>user<|role_sep|>q<|message_sep|>available functions<|role_sep|>[]<|message_sep|>"
+      "assistant<|role_sep|>r<|message_sep|>user<|role_sep|>tu<|message_sep|>available functions<|role_sep|>"
+      "[]<|message_sep|>assistant<|role_sep|>");
+  EXPECT_EQ(
+      render("gpt-oss"),
+      "<|start|>system<|message|> S <|end|><|start|>user<|message|>q<|end|><|start|>assistant<|channel|>final"
+      "<|message|>r<|end|><|start|>user<|message|>tu<|end|><|start|>assistant");
+  EXPECT_EQ(
+      render("kimi-k2"),
+      "<|im_system|>system<|im_middle|> S <|im_end|><|im_user|>user<|im_middle|>q<|im_end|><|im_assistant|>"
+      "assistant<|im_middle|>r<|im_end|><|im_user|>user<|im_middle|>tu<|im_end|><|im_assistant|>assistant"
+      "<|im_middle|>");
+  EXPECT_EQ(render("llama2-sys-bos"), "[INST] <<SYS>>\nS\n<</SYS>>\n\nq [/INST]r</s><s>[INST] tu [/INST]");
+  EXPECT_EQ(render("orion"), "Human: S\n\nq\n\nAssistant: </s>r</s>Human: tu\n\nAssistant: </s>");
+  EXPECT_EQ(render("rwkv-world"), "System: S\n\nUser: q\n\nAssistant: r\n\nUser: tu\n\nAssistant:");
+  EXPECT_EQ(render("smolvlm"),
+            "<|im_start|>S\n\nUser: q<end_of_utterance>\nAssistant: r<end_of_utterance>\n"
+            "User: tu<end_of_utterance>\nAssistant:");
+}
+
 TEST(BuiltinTemplates, AllRender) {
+  EXPECT_EQ(builtin_templates().size(), 54u);
   for (const BuiltinTemplate& t : builtin_templates()) {
     SCOPED_TRACE(t.name);
     const std::string text = render(t.name);
