@@ -402,6 +402,26 @@ TEST_F(Api, Generates) {
   EXPECT_STREQ(gcm_session_error(session_), "the prompt has no tokens");
 }
 
+TEST_F(Api, GeneratesWholeSequences) {
+  start(sizes());
+  gcm_generator_options options;
+  gcm_generator_options_init(&options);
+  options.max_tokens = 2;
+  start_generator(options);
+  gcm_generated result = {};
+  result.size = sizeof result;
+  std::vector<int32_t> all = ids("op");
+  Collected got;
+  ASSERT_EQ(gcm_generate_whole(generator_, all.data(), all.size(), Collected::token, &got, &result), GCM_OK);
+  EXPECT_EQ(got.text, "qr");
+  all = ids("opqx");
+  Collected next;
+  ASSERT_EQ(gcm_generate_whole(generator_, all.data(), all.size(), Collected::token, &next, &result), GCM_OK);
+  EXPECT_EQ(next.text, "yz");
+  EXPECT_EQ(result.prompt_tokens, 1u);  // "opq" was there
+  EXPECT_EQ(gcm_length(session_, 0), 5u);
+}
+
 TEST_F(Api, EndsByCallbackAndCancellation) {
   start(sizes());
   gcm_generator_options options;

@@ -331,6 +331,10 @@ typedef int (*gcm_on_token)(void* user, int32_t id, const char* text, size_t tex
  * failure gcm_session_error() of the generator's session tells why. */
 GCM_API gcm_status gcm_generate(gcm_generator* generator, const int32_t* prompt, size_t n,
                                 gcm_on_token on_token, void* user, gcm_generated* result);
+/* The same, told by all the tokens that the sequence shall have, a conversation's for instance: what it has in common with
+ * those that this generator's calls have put there stays, the rest is forgotten and run as a prompt. */
+GCM_API gcm_status gcm_generate_whole(gcm_generator* generator, const int32_t* whole, size_t n,
+                                      gcm_on_token on_token, void* user, gcm_generated* result);
 
 #ifdef __cplusplus
 }

@@ -55,6 +55,34 @@ struct Callback {
   }
 };
 
+gcm_status generate(gcm_generator* g, Span<const int32_t> tokens, bool whole, gcm_on_token on_token,
+                    void* user, gcm_generated* out) {
+  if (g == nullptr || (tokens.data() == nullptr && tokens.size() != 0)) return GCM_ERR_ARGUMENT;
+  gcm_session* session = g->session;
+  session->n_logits = 0;
+  session->error[0] = 0;
+  Callback callback{on_token, user};
+  End end = End::kEog;
+  Generator& generator = g->generator;
+  const Status s = whole ? generator.generate_whole(tokens, Callback::token, &callback, &end, session->error)
+                         : generator.generate(tokens, Callback::token, &callback, &end, session->error);
+  if (s != kOk) {
+    if (session->error[0] == 0) format_to(session->error, gcm_status_text(s));
+    return static_cast<gcm_status>(s);
+  }
+  if (out == nullptr) return GCM_OK;
+  const GenerateTimes& times = g->generator.times();
+  gcm_generated result = {};
+  result.end = static_cast<int32_t>(end);
+  result.last_token = end == End::kEog ? -1 : callback.last;
+  result.prompt_tokens = times.prompt_tokens;
+  result.tokens = times.tokens;
+  result.prompt_ns = times.prompt_ns;
+  result.generate_ns = times.generate_ns;
+  if (give_result(result, out) == kOk) return GCM_OK;
+  return fail(session->error, kErrArgument, "a result of an unknown size");
+}
+
 }  // namespace
 
 namespace gcrt {
@@ -211,28 +239,12 @@ void gcm_generator_free(gcm_generator* g) {
 
 gcm_status gcm_generate(gcm_generator* g, const int32_t* prompt, size_t n, gcm_on_token on_token, void* user,
                         gcm_generated* out) {
-  if (g == nullptr || (prompt == nullptr && n != 0)) return GCM_ERR_ARGUMENT;
-  gcm_session* session = g->session;
-  session->n_logits = 0;
-  session->error[0] = 0;
-  Callback callback{on_token, user};
-  End end = End::kEog;
-  const Status s = g->generator.generate({prompt, n}, Callback::token, &callback, &end, session->error);
-  if (s != kOk) {
-    if (session->error[0] == 0) format_to(session->error, gcm_status_text(s));
-    return static_cast<gcm_status>(s);
-  }
-  if (out == nullptr) return GCM_OK;
-  const GenerateTimes& times = g->generator.times();
-  gcm_generated result = {};
-  result.end = static_cast<int32_t>(end);
-  result.last_token = end == End::kEog ? -1 : callback.last;
-  result.prompt_tokens = times.prompt_tokens;
-  result.tokens = times.tokens;
-  result.prompt_ns = times.prompt_ns;
-  result.generate_ns = times.generate_ns;
-  if (give_result(result, out) == kOk) return GCM_OK;
-  return fail(session->error, kErrArgument, "a result of an unknown size");
+  return generate(g, {prompt, n}, false, on_token, user, out);
+}
+
+gcm_status gcm_generate_whole(gcm_generator* g, const int32_t* whole, size_t n, gcm_on_token on_token,
+                              void* user, gcm_generated* out) {
+  return generate(g, {whole, n}, true, on_token, user, out);
 }
 
 }  // extern "C"

@@ -151,8 +151,18 @@ Status Generator::check_prompt(Span<const int32_t> prompt, Span<char> message) c
   return kErrFull;
 }
 
+// Whoever else extended, cut or restored the sequence: what is in the state now is not known here.
+Status Generator::notice_others() {
+  const size_t n = session_->kv().length(seq_);
+  if (n == state_.size()) return kOk;
+  if (!state_.resize(n)) return kErrMemory;
+  for (int32_t& id : state_) id = -1;
+  return kOk;
+}
+
 Status Generator::generate(Span<const int32_t> prompt, OnToken on_token, void* user, End* end,
                            Span<char> message) {
+  if (const Status s = notice_others(); s != kOk) return s;
   times_ = GenerateTimes();
   times_.kept_tokens = state_.size();
   stop_.reset();
@@ -266,6 +276,7 @@ Status Generator::generate_whole(Span<const int32_t> whole, OnToken on_token, vo
     format_to(message, "the prompt has ", whole.size(), " tokens, and the context ", n_ctx);
     return kErrFull;
   }
+  if (const Status s = notice_others(); s != kOk) return s;
   size_t common = 0;
   while (common < min_of(whole.size(), state_.size()) && whole[common] == state_[common]) ++common;
   // One token at least is run: its logits are wanted.

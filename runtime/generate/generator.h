@@ -111,7 +111,7 @@ class Generator {
                         Span<char> message);
   // These come next, whatever the model would say: before generate() or from its callback.
   [[nodiscard]] bool force(Span<const int32_t> ids) { return forced_.append(ids); }
-  // The tokens in the state. They are the generator's as long as nobody else extends the sequence.
+  // The tokens in the state; -1 where somebody else has moved the sequence to another length since.
   Span<const int32_t> in_state() const { return state_; }
   void set_keep(int64_t keep) { keep_ = keep; }
 
@@ -126,6 +126,7 @@ class Generator {
   Status check_prompt(Span<const int32_t> prompt, Span<char> message) const;
   Status run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message);
   Status loop(OnToken on_token, void* user, End* end, Span<char> message);
+  Status notice_others();
   Status init_head(Span<const LogitBias> bias);
   gc_sink* next_sink();
   Status choose(int32_t* token, Span<char> message);

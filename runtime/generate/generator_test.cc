@@ -342,5 +342,19 @@ TEST_F(GeneratorTest, SeedsRepeat) {
   EXPECT_EQ(tokens.size(), 20u);
 }
 
+TEST_F(GeneratorTest, NoticesThatOthersMovedTheSequence) {
+  start({.max_tokens = 3});
+  EXPECT_EQ(run({byte('a'), byte('b')}).text, "cde");
+  EXPECT_EQ(session_.kv().truncate(0, 1), 1u);
+  EXPECT_EQ(run({byte('o')}).text, "pqr");
+  EXPECT_EQ(generator_.in_state().size(), 4u);
+  EXPECT_EQ(generator_.in_state()[0], -1);
+  // Nothing of it is taken for what was asked for.
+  const Outcome whole = run({byte('a'), byte('o'), byte('p')}, true);
+  EXPECT_EQ(whole.text, "qrs");
+  EXPECT_EQ(whole.times.prompt_tokens, 3u);
+  EXPECT_EQ(whole.times.kept_tokens, 0u);
+}
+
 }  // namespace
 }  // namespace gcrt

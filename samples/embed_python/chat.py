@@ -9,10 +9,6 @@ import sys
 PREFIX = "smollm2"
 
 
-class Options(c.Structure):
-    """What every structure of options begins with."""
-
-
 class SessionOptions(c.Structure):
     _fields_ = [("size", c.c_size_t)] + [
         (name, c.c_uint32) for name in ("n_ctx", "n_seqs", "n_batch", "n_outputs", "kv_type", "threads")
@@ -80,7 +76,7 @@ class Conversation:
         model.call("generator_create", self.session, None, c.byref(limits), c.byref(self.generator))
 
     def say(self, text, show):
-        """The answer, shown piece by piece. The whole conversation is read again: short, and simple."""
+        """The answer, shown piece by piece. What the model has read of the conversation is not read again."""
         self.messages.append(("user", text))
         pieces = []
 
@@ -90,9 +86,8 @@ class Conversation:
             return 0
 
         ids = self.model.chat_tokens(self.messages)
-        self.model.function("truncate", c.c_uint32)(self.session, c.c_uint32(0), c.c_uint32(0))
-        if self.model.function("generate")(self.generator, (c.c_int32 * len(ids))(*ids), c.c_size_t(len(ids)),
-                                           ON_TOKEN(on_token), None, None) != 0:
+        if self.model.function("generate_whole")(self.generator, (c.c_int32 * len(ids))(*ids),
+                                                 c.c_size_t(len(ids)), ON_TOKEN(on_token), None, None) != 0:
             raise RuntimeError(self.model.function("session_error", c.c_char_p)(self.session).decode())
         self.messages.append(("assistant", b"".join(pieces).decode("utf-8", "replace")))
         return self.messages[-1][1]
