@@ -35,11 +35,12 @@ grep -q 'FLAGS.*BIND_NOW' "$work/dynamic" || fail "no BIND_NOW"
   fail "NEEDED: $(grep NEEDED "$work/dynamic")"
 newest="$(readelf -VW "$work/libmodel.so" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
 [ "$(printf '%s\nGLIBC_2.17\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.17 ] || fail "wants $newest"
-readelf -SW "$work/model.o" | grep -q 'lrodata.gc.weights.* Al ' || fail "the weights are in no large section"
-readelf -SW "$work/model.o" | grep -q 'note.GNU-stack' || fail "model.o says nothing of the stack"
+readelf -SW "$work/model.o" >"$work/sections"
+grep -q 'lrodata.gc.weights.* Al ' "$work/sections" || fail "the weights are in no large section"
+grep -q 'note.GNU-stack' "$work/sections" || fail "model.o says nothing of the stack"
 for file in model.o libmodel.so; do
-  ! readelf -SW "$work/$file" | grep -qE '\.comment|debug' || fail "$file has .comment or debug information"
-  ! nm "$work/$file" 2>/dev/null | grep -qi ' a .*\.\(cc\|c\|ll\)$' || fail "$file names sources"
+  readelf -SsW "$work/$file" >"$work/sections"
+  ! grep -qE '\.comment|\.debug| FILE ' "$work/sections" || fail "$file has .comment, debug information or names of sources"
 done
 compile "$smollm2_gguf" "$work/model2.o" --emit obj --prefix model --header "$work/model2.h"
 same "$work/model.o" "$work/model2.o" "the same model twice"
@@ -186,7 +187,7 @@ C
 build() {
   local out="$1"
   shift
-  clang-22 -std=c11 -O1 -g -Wall -Wextra -I"$work" "$work/app.c" "$@" -o "$work/$out" -lm -pthread >"$work/log" 2>&1 ||
+  clang-22 -std=gnu11 -O1 -g -Wall -Wextra -I"$work" "$work/app.c" "$@" -o "$work/$out" -lm -pthread >"$work/log" 2>&1 ||
     fail "$out: $(cat "$work/log")"
 }
 ran() {
@@ -197,9 +198,11 @@ ran() {
 build plain "$work/model.o"
 ran "$work/plain" fork
 cp "$work/text" "$work/expected"
-ldd "$work/plain" | grep -vE 'linux-vdso|libc\.so|libm\.so|ld-linux' | grep -q . && fail "ldd: $(ldd "$work/plain")"
-readelf -lW "$work/plain" | grep -q 'GNU_STACK.* RW ' || fail "the program's stack is executable"
-! readelf -dW "$work/plain" | grep -q TEXTREL || fail "the program has TEXTREL"
+others="$(ldd "$work/plain" | grep -vE 'linux-vdso|libc\.so|libm\.so|ld-linux' || true)"
+[ -z "$others" ] || fail "ldd: $others"
+readelf -ldW "$work/plain" >"$work/segments"
+grep -q 'GNU_STACK.* RW ' "$work/segments" || fail "the program's stack is executable"
+! grep -q TEXTREL "$work/segments" || fail "the program has TEXTREL"
 
 for sanitizer in address undefined thread; do
   build "san_$sanitizer" "$work/model.o" "-fsanitize=$sanitizer" -fno-sanitize-recover=all
@@ -258,7 +261,7 @@ refuses "damaged" alone "$work/far/damaged"
 compile "$smollm2_gguf" "$work/external" --weights external
 [ -e "$work/external.weights" ] || fail "no external.weights"
 "$work/external" -p "Hello" -n 4 --temp 0 >"$work/text" 2>/dev/null || fail "an executable with weights beside it"
-"$work/external" check | grep -q good || fail "check: $("$work/external" check 2>&1)"
+"$work/external" check >"$work/text" 2>&1 && grep -q good "$work/text" || fail "check: $("$work/external" check 2>&1)"
 mv "$work/external.weights" "$work/elsewhere"
 code=0
 "$work/external" -p "Hello" -n 4 >"$work/text" 2>"$work/stderr" || code=$?
