@@ -20,6 +20,10 @@ Status GrammarConstraint::init(Kind kind, Str text, const Tokenizer& tokenizer, 
   Status s = kind == Kind::kGbnf ? grammar_.compile_gbnf(text, message)
                                  : grammar_.compile_json_schema(text, message);
   if (s != kOk) return s;
+  if (grammar_.allows_nothing()) {
+    format_to(message, "the schema allows nothing");
+    return kErrInput;
+  }
   const int64_t compiled = now_ns();
   s = vocab_.init(tokenizer);
   const int64_t sorted = now_ns();

@@ -2,6 +2,7 @@
 
 #include "runtime/base/format.h"
 #include "runtime/text/grammar/gbnf.h"
+#include "runtime/text/grammar/schema.h"
 
 namespace gcrt {
 namespace {
@@ -37,10 +38,19 @@ Status Grammar::compile_gbnf(Str text, Span<char> message) {
   return s == kOk ? finish(network, root, message) : s;
 }
 
-Status Grammar::compile_json_schema(Str, Span<char> message) {
+Status Grammar::compile_json_schema(Str text, Span<char> message) {
   compiled_ = false;
-  format_to(message, "JSON schemas are not supported in this version");
-  return kErrUnsupported;
+  grammar::Network network(allocator_);
+  uint32_t root = 0;
+  Status s = grammar::compile_schema(text, network, &root, message);
+  if (s != kOk) return s;
+  s = finish(network, root, message);
+  if (s != kErrInput) return s;
+  // No rule of a schema's is at fault: it allows no value, and so no text.
+  message[0] = 0;
+  program_ = grammar::Program(allocator_);
+  compiled_ = program_.rules.resize(1);
+  return compiled_ ? kOk : kErrMemory;
 }
 
 void GrammarState::close() {

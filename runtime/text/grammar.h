@@ -33,6 +33,10 @@ class Grammar {
   Status compile_json_schema(Str text, Span<char> message);
 
   bool compiled() const { return compiled_; }
+  // Some schemas allow no text at all (false, contradictions); compiling them is no error, generating by them is.
+  bool allows_nothing() const {
+    return program_.rules[program_.root].start == grammar::kNone && !program_.root_may_be_empty;
+  }
   const grammar::Program& program() const { return program_; }
 
  private:

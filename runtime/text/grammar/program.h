@@ -42,7 +42,7 @@ struct State {
   uint32_t repeat = kNone;  // the counted repetition that goes round here
 };
 struct ProgramRule {
-  uint32_t start;  // kNone: a counted repetition
+  uint32_t start = kNone;  // kNone: a counted repetition, or a rule that allows nothing
   // Of a repetition: `body` min to max times; `loop` is where each time ends.
   uint32_t body = kNone, min = 0, max = 0, loop = kNone;
   uint32_t n_states = 0;  // from start on
