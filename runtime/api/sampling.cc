@@ -152,6 +152,7 @@ gcm_status gcm_sampler_create(const gcm_model* m, const gcm_sampler_options* opt
   if (sampler == nullptr) return fail(message, kErrMemory, "out of memory");
   Status s =
       sampler->sampler.init(static_cast<int32_t>(n_vocab), setup.chain, setup.bias, setup.seed, message);
+  if (m->tokenizer.available()) sampler->sampler.set_texts(token_texts(m->tokenizer));
   bool dries = false;
   for (const SamplerStage& stage : setup.chain)
     dries |= stage.kind == SamplerKind::kDry && dry_works(stage.dry);

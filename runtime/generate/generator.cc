@@ -49,6 +49,7 @@ Status Generator::init(Session* session, uint32_t seq, const Tokenizer* tokenize
     for (int32_t id : tokenizer_->view().eog())
       if (!bias.push({id, -__builtin_inff()})) return out_of_memory();
   const int32_t n_vocab = static_cast<int32_t>(session->model().program->n_vocab);
+  if (tokenizer_ != nullptr) sampler_.set_texts(token_texts(*tokenizer_));
   Status s = sampler_.init(n_vocab, options.chain, bias, options.seed, message);
   if (s == kErrMemory) return out_of_memory();
   if (s != kOk) return s;

@@ -37,6 +37,17 @@ class Finder {
 
 }  // namespace
 
+TokenTexts token_texts(const Tokenizer& tokenizer) {
+  TokenTexts t;
+  t.tokens = &tokenizer;
+  t.ends = [](const void* tokens, int32_t id) { return static_cast<const Tokenizer*>(tokens)->is_eog(id); };
+  t.append = [](const void* tokens, int32_t id, Vec<char>& out) {
+    return static_cast<const Tokenizer*>(tokens)->append_piece(id, true, out);
+  };
+  t.end = tokenizer.meta().eot >= 0 ? tokenizer.meta().eot : tokenizer.meta().eos;
+  return t;
+}
+
 Status add_breakers(const Tokenizer& tokenizer, Span<const Str> texts, Allocator allocator,
                     DryBreakers& out) {
   if (!tokenizer.available()) return kErrUnsupported;

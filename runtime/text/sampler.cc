@@ -30,8 +30,6 @@ constexpr Alias kAliases[] = {{"nucleus", "top_p"},
                               {"typ", "typ_p"},
                               {"typical", "typ_p"},
                               {"typical_p", "typ_p"}};
-// llama.cpp has it for fill-in-the-middle; it needs the vocabulary.
-constexpr Str kKnownElsewhere = "infill";
 
 char plain(char c) { return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
@@ -94,6 +92,8 @@ SamplerStage make_stage(SamplerKind kind, const SamplerOptions& o) {
     case SamplerKind::kAdaptiveP:
       s.adaptive_p = {o.adaptive_target, o.adaptive_decay};
       break;
+    case SamplerKind::kInfill:
+      break;
     case SamplerKind::kMirostat:
     case SamplerKind::kMirostat2:
       s.mirostat = {o.mirostat_tau, o.mirostat_eta};
@@ -135,6 +135,8 @@ Str fault_of(const SamplerStage& s) {
     case SamplerKind::kAdaptiveP:
       if (!isfinite(s.adaptive_p.target)) return "adaptive_target must be a finite number";
       return isfinite(s.adaptive_p.decay) ? Str() : "adaptive_decay must be a finite number";
+    case SamplerKind::kInfill:
+      return {};
     case SamplerKind::kMirostat:
     case SamplerKind::kMirostat2:
       if (!isfinite(s.mirostat.tau)) return "mirostat_tau must be a finite number";
@@ -199,10 +201,6 @@ Status named_chain(const SamplerOptions& options, Str names, Vec<SamplerStage>& 
       if (!out.push(make_stage(found->kind, options))) return kErrMemory;
       continue;
     }
-    if (name == kKnownElsewhere) {
-      format_to(message, "sampler '", name, "' is not supported yet");
-      return kErrUnsupported;
-    }
     format_to(message, "no sampler is called '", name, "'");
     return kErrInput;
   }
@@ -253,6 +251,7 @@ Status Sampler::init(int32_t n_vocab, Span<const SamplerStage> chain, Span<const
     if (s.kind == SamplerKind::kTopK && s.top_k.k == 1) greedy_ = true;
     if (s.kind == SamplerKind::kTypical) takes_greatest_ |= s.typical.p < 1.0f;
     if (s.kind == SamplerKind::kXtc) takes_greatest_ |= s.xtc.probability > 0 && s.xtc.threshold <= 0.5f;
+    if (s.kind == SamplerKind::kInfill) takes_greatest_ = true;
     if (s.kind == SamplerKind::kDry && dry_works(s.dry)) {
       if (dries_) return twice("dry", message);
       dries_ = true;
@@ -366,6 +365,8 @@ HeadChoice Sampler::head_choice() const {
       case SamplerKind::kTypical:
         if (s.typical.p >= 1.0f) continue;
         break;
+      case SamplerKind::kInfill:
+        break;
       case SamplerKind::kXtc:
         if (s.xtc.probability <= 0 || s.xtc.threshold > 0.5f) continue;
         break;
@@ -461,6 +462,8 @@ Status Sampler::apply(const SamplerStage& stage) {
       return xtc(stage.xtc);
     case SamplerKind::kTemperature:
       return temperature(stage.temperature);
+    case SamplerKind::kInfill:
+      return infill();
     case SamplerKind::kMirostat:
       return mirostat(stage.mirostat);
     case SamplerKind::kMirostat2:

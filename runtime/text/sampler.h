@@ -126,6 +126,14 @@ struct SamplerOptions {
   float adaptive_decay = 0.9f;
 };
 
+// What infill asks of tokens (breakers.h makes one of a tokenizer).
+struct TokenTexts {
+  const void* tokens = nullptr;
+  bool (*ends)(const void* tokens, int32_t id) = nullptr;  // does it end a generation?
+  Status (*append)(const void* tokens, int32_t id, Vec<char>& out) = nullptr;
+  int32_t end = -1;  // the token that ends a turn, else a text; -1 none
+};
+
 // Added to a logit before everything else; -inf bans the token.
 struct LogitBias {
   int32_t id;
@@ -135,7 +143,7 @@ struct LogitBias {
 // The stages of `options` in the default order.
 Status default_chain(const SamplerOptions& options, Vec<SamplerStage>& out);
 // In the order of `names`, "top_k;temperature" (llama.cpp's --samplers; '-' or nothing may stand for '_'). kErrInput
-// names what nobody knows, kErrUnsupported what is not built, in `message`. With mirostat the names count for nothing.
+// names what nobody knows in `message`. With mirostat the names count for nothing.
 Status named_chain(const SamplerOptions& options, Str names, Vec<SamplerStage>& out, Span<char> message);
 // The same by letters, "kt" (--sampler-seq).
 Status letter_chain(const SamplerOptions& options, Str letters, Vec<SamplerStage>& out, Span<char> message);
@@ -165,7 +173,15 @@ struct TokenProb {
 class Sampler {
  public:
   explicit Sampler(Allocator a = libc_allocator())
-      : chain_(a), bias_(a), candidates_(a), counts_(a), history_(a), dry_(a), indices_(a), floats_(a) {}
+      : chain_(a),
+        bias_(a),
+        candidates_(a),
+        counts_(a),
+        history_(a),
+        dry_(a),
+        indices_(a),
+        floats_(a),
+        text_(a) {}
 
   // kErrArgument says in `message` what is wrong with a stage or a bias.
   Status init(int32_t n_vocab, Span<const SamplerStage> chain, Span<const LogitBias> bias, uint64_t seed,
@@ -173,6 +189,9 @@ class Sampler {
 
   // DRY's breakers (breakers.h); none at first. Kept by init() and reset().
   Status set_breakers(const DryBreakers& breakers) { return dry_.breakers.copy(breakers); }
+
+  // For chains with infill, which without it is kErrUnsupported. Kept by init() and reset(); the tokens outlive this.
+  void set_texts(const TokenTexts& texts) { texts_ = texts; }
 
   // Picks a token; does not accept() it. `logits`: f32[n_vocab].
   Status sample(Span<const float> logits, int32_t* token);
@@ -223,6 +242,10 @@ class Sampler {
   Status mirostat(const MirostatParams& p);
   Status mirostat2(const MirostatParams& p);
   Status surprise(const MirostatParams& p);
+  // infill.cc
+  Status infill();
+  Status candidate_texts();
+  void join_prefixes();
   Status draw_adaptive(int32_t* token);
 
   Vec<SamplerStage> chain_;
@@ -236,6 +259,8 @@ class Sampler {
   Dry dry_;
   Vec<uint32_t> indices_;
   Vec<float> floats_;
+  Vec<char> text_;
+  TokenTexts texts_;
   AdaptivePParams adaptive_{};
   float mirostat_tau_ = 0, mirostat_mu_ = 0;
   float adaptive_sum_ = 0, adaptive_weight_ = 0, pending_prob_ = 0;
