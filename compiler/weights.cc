@@ -30,6 +30,13 @@ std::vector<float> table_of(const gguf::File& file, const ir::Weight& w) {
   return pack::rope_table(r.params(w.source), w.shape[0], step, factors);
 }
 
+std::vector<float> transposed(const std::vector<float>& m, int64_t rows, int64_t cols) {
+  std::vector<float> out(m.size());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) out[c * rows + r] = m[r * cols + c];
+  return out;
+}
+
 // One of the two streams of what comes as whole panels.
 pack::PanelSink stream_of(int64_t cols, bool upper, const pack::PanelSink& sink) {
   return [=, out = std::vector<uint8_t>()](std::span<const uint8_t> panels) mutable {
@@ -51,6 +58,8 @@ void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, 
   switch (p.kind) {
     case Packed::Kind::Table:
       return sink.append(index, bytes_of(table_of(file, w)));
+    case Packed::Kind::Transposed:
+      return sink.append(index, bytes_of(transposed(vector_of(file, w.name), w.shape[0], w.shape[1])));
     case Packed::Kind::Vector:
       return sink.append(index, bytes_of(vector_of(file, w.name)));
     case Packed::Kind::Panels:

@@ -115,6 +115,10 @@ Value* log1p_of_fraction(Vec& v, Value* x) {
 
 }  // namespace
 
+Value* softplus(Vec& v, Value* x) {
+  return v.add(v.max(x, v.zero()), log1p_of_fraction(v, exp(v, v.neg(v.abs(x)))));
+}
+
 Value* activation(Vec& v, ir::Fn fn, Value* x) {
   switch (fn) {
     case ir::Fn::gelu_tanh: {
@@ -140,7 +144,7 @@ Value* activation(Vec& v, ir::Fn fn, Value* x) {
     case ir::Fn::tanh:
       return tanh(v, x);
     case ir::Fn::softplus:
-      return v.add(v.max(x, v.zero()), log1p_of_fraction(v, exp(v, v.neg(v.abs(x)))));
+      return softplus(v, x);
   }
   throw_internal("activation function");
 }

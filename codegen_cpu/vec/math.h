@@ -16,6 +16,8 @@ llvm::Value* exp(Vec& v, llvm::Value* x);
 Vec::Values exp_each(Vec& v, Vec::Values x);
 llvm::Value* sigmoid(Vec& v, llvm::Value* x);
 llvm::Value* tanh(Vec& v, llvm::Value* x);
+// log(1 + exp(x))
+llvm::Value* softplus(Vec& v, llvm::Value* x);
 // An activation function of the IR.
 llvm::Value* activation(Vec& v, ir::Fn fn, llvm::Value* x);
 // cap * tanh(x / cap)

@@ -56,6 +56,8 @@ std::string weight_text(const Graph& graph, const Op& op, const ir::WeightUse& u
 
 std::string state_text(const ir::State& s) {
   if (s.kind == ir::State::Kind::KvRing) return cat("KV ring of window ", s.window);
+  if (s.kind == ir::State::Kind::Conv) return cat("convolution of ", s.window + 1);
+  if (s.kind == ir::State::Kind::Ssm) return cat("state of ", s.heads, " x ", s.k_dim, " x ", s.v_dim);
   return s.kind == ir::State::Kind::KvFull ? "full KV" : "state";
 }
 

@@ -243,6 +243,42 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
   return emit1(op, name);
 }
 
+ValueId Builder::conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state,
+                      std::string name) {
+  Op op{OpKind::conv, {x}};
+  use(op, "taps", taps);
+  use(op, "bias", bias);
+  if (fn) op.set_i64(AttrName::fn, int64_t(*fn));
+  op.state = state;
+  return emit1(op, name);
+}
+
+ValueId Builder::ssm_scan(const SsmArgs& args, StateId state, std::string name) {
+  Op op{OpKind::ssm_scan, {args.x, args.dt, args.b, args.c}};
+  use(op, "a", args.a);
+  use(op, "dt_bias", args.dt_bias);
+  use(op, "d", args.d);
+  op.state = state;
+  return emit1(op, name);
+}
+
+ValueId Builder::delta_rule(const DeltaArgs& args, StateId state, std::string name) {
+  Op op{OpKind::delta_rule, {args.q, args.k, args.v, args.gate, args.beta}};
+  op.set_f32(AttrName::scale, args.scale);
+  op.state = state;
+  return emit1(op, name);
+}
+
+ValueId Builder::decay_attention(ValueId q, ValueId k, ValueId v, const DecayArgs& args, StateId state,
+                                 std::string name) {
+  Op op{OpKind::decay_attention, {q, k, v}};
+  op.set_f32(AttrName::scale, args.scale);
+  op.set_f32(AttrName::alibi, args.alibi);
+  op.set_f32(AttrName::by, args.by);
+  op.state = state;
+  return emit1(op, name);
+}
+
 ValueId Builder::concat(ValueId a, ValueId b, std::string name) {
   return emit1({OpKind::concat, {a, b}}, name);
 }

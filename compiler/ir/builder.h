@@ -20,6 +20,7 @@
 // row in ops.def says optional.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -47,6 +48,22 @@ struct AttentionArgs {
   double cap = 0;      // softcap of q.k; 0: none
   double alibi = 0;    // ALiBi: the largest exponent of its slopes; 0: none
   WeightId sinks;      // [heads], or none
+};
+
+struct SsmArgs {
+  ValueId x, dt, b, c;     // [T, H, P], [T, H], [T, G, N] twice
+  WeightId a, dt_bias, d;  // [H] or [H, N]; [H] or none; [H] or none
+};
+
+struct DeltaArgs {
+  ValueId q, k, v;     // [T, G, K] twice, [T, H, V]
+  ValueId gate, beta;  // [T, H] or [T, H, K], logarithms of decays; [T, H]
+  double scale = 1;
+};
+
+struct DecayArgs {
+  double scale = 1;
+  double alibi = 8, by = 1;  // states decay by exp(-by * ALiBi's slope of this largest exponent)
 };
 
 struct RouteArgs {
@@ -103,6 +120,12 @@ class Builder {
   // q [T, heads, d], k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].
   ValueId attention(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
                     std::string name);
+  // Recurrences, see ops.def. fn: none, or what the convolution's sums go through.
+  ValueId conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state, std::string name);
+  ValueId ssm_scan(const SsmArgs& args, StateId state, std::string name);  // [T, H, P]
+  ValueId delta_rule(const DeltaArgs& args, StateId state, std::string name);  // [T, H, V]
+  ValueId decay_attention(ValueId q, ValueId k, ValueId v, const DecayArgs& args, StateId state,
+                          std::string name);  // [T, H, V]
   ValueId concat(ValueId a, ValueId b, std::string name);
   ValueId matmul_heads(ValueId x, WeightId matrices, std::string name);  // [T, H, k] x [H, n, k] -> [T, H, n]
   ValueId slice_heads(ValueId x, int64_t begin, int64_t size, std::string name);  // of each head of [T, H, d]

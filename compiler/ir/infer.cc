@@ -93,6 +93,14 @@ class Rules {
         return concat_heads();
       case OpKind::attention:
         return attention();
+      case OpKind::conv:
+        return conv();
+      case OpKind::ssm_scan:
+        return ssm_scan();
+      case OpKind::delta_rule:
+        return delta_rule();
+      case OpKind::decay_attention:
+        return decay_attention();
       case OpKind::concat:
         return concat();
       case OpKind::select:
@@ -386,6 +394,76 @@ class Rules {
     if (rope || op_.one("rope_coarse")) rope_tables(op_.i64_or(AttrName::rope_dims, 0), d);
     check_state(kv, d, dv);
     return {with_out({Elem::F32, {in(0).dims[0], Dim::of(heads * dv)}})};
+  }
+
+  // ---- Recurrences ----
+
+  void check_recurrent(State::Kind kind, int64_t heads, int64_t k_dim, int64_t v_dim) const {
+    const State& s = g_.state(op_.state);
+    expect(s.kind == kind && s.heads == heads && s.k_dim == k_dim && s.v_dim == v_dim, "state ", s.name,
+           " is a ", name(s.kind), " of ", s.heads, " heads of ", s.k_dim, " and ", s.v_dim, ", needed is a ",
+           name(kind), " of ", heads, " of ", k_dim, " and ", v_dim);
+  }
+
+  // Operand i is f32[T, dims...].
+  void of_tokens(int i, std::vector<int64_t> sizes) const {
+    Type t{Elem::F32, {Dim::tokens()}};
+    for (int64_t n : sizes) t.dims.push_back(Dim::of(n));
+    expect(in(i) == t, "operand ", i, " is ", to_string(in(i)), ", needed is ", to_string(t));
+  }
+
+  std::vector<Type> conv() const {
+    const Weight& taps = *weight("taps");
+    const int64_t channels = last(0), kept = g_.state(op_.state).window;
+    of_tokens(0, {channels});
+    fits(taps, {channels, kept + 1});
+    vector_of("bias", channels);
+    check_recurrent(State::Kind::Conv, 1, channels, channels);
+    return {in(0)};
+  }
+
+  std::vector<Type> ssm_scan() const {
+    per_head(0), per_head(2);
+    const int64_t heads = in(0).dims[1].size, p = last(0), groups = in(2).dims[1].size, n = last(2);
+    of_tokens(0, {heads, p}), of_tokens(1, {heads}), of_tokens(2, {groups, n}), of_tokens(3, {groups, n});
+    expect(groups > 0 && heads % groups == 0, heads, " heads of ", groups, " groups");
+    const Weight& a = *weight("a");
+    if (a.shape.size() == 2) {
+      fits(a, {heads, n});
+      expect(p == 1 && groups == 1, "a of each state goes with heads of 1 and one group");
+    } else {
+      fits(a, {heads});
+    }
+    vector_of("dt_bias", heads);
+    vector_of("d", heads);
+    check_recurrent(State::Kind::Ssm, heads, n, p);
+    return {in(0)};
+  }
+
+  // q, k [T, G, K] and v [T, H, V] as operands 0 to 2, their state.
+  void check_linear_attention() const {
+    per_head(0), per_head(2);
+    const int64_t groups = in(0).dims[1].size, heads = in(2).dims[1].size;
+    of_tokens(0, {groups, last(0)}), of_tokens(1, {groups, last(0)}), of_tokens(2, {heads, last(2)});
+    expect(groups > 0 && heads % groups == 0, heads, " heads of ", groups, " groups");
+    check_recurrent(State::Kind::Ssm, heads, last(0), last(2));
+  }
+
+  std::vector<Type> delta_rule() const {
+    check_linear_attention();
+    const int64_t heads = in(2).dims[1].size;
+    if (in(3).dims.size() == 3) {
+      of_tokens(3, {heads, last(0)});
+    } else {
+      of_tokens(3, {heads});
+    }
+    of_tokens(4, {heads});
+    return {in(2)};
+  }
+
+  std::vector<Type> decay_attention() const {
+    check_linear_attention();
+    return {in(2)};
   }
 
   std::vector<Type> concat() const {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/base/error.h"
+#include "compiler/ir/recur.h"
 #include "compiler/quant/activation.h"
 #include "compiler/quant/rope_table.h"
 
@@ -285,6 +286,11 @@ class Interpreter::Step {
         return concat_heads();
       case OpKind::attention:
         return attention();
+      case OpKind::conv:
+      case OpKind::ssm_scan:
+      case OpKind::delta_rule:
+      case OpKind::decay_attention:
+        return recur();
       case OpKind::concat:
         return concat();
       case OpKind::select:
@@ -684,6 +690,40 @@ class Interpreter::Step {
       const float* value = &cache.v[(p * h.kv + kv) * h.dv];
       for (int64_t i = 0; i < h.dv; i++) y[i] += share * value[i];
     }
+  }
+
+  // ---- Recurrences: row by row, over the states of the rows' sequences ----
+
+  void recur() {
+    Recurrence r{.op = *op_, .out = &out()};
+    for (size_t i = 0; i < op_->inputs.size(); i++) r.in.push_back(&in(int(i)));
+    for (const WeightUse& use : op_->weights)
+      r.weights[slots(op_->kind)[use.slot].name] = whole(use.weight);
+    if (op_->kind == OpKind::ssm_scan) r.decay_of_states = g_.weight(op_->one("a")->weight).shape.size() == 2;
+    const State& state = g_.state(op_->state);
+    for (size_t t = 0; t < rows_.size(); t++) {
+      Cache& cache = cache_of(rows_[t]);
+      const int64_t p = rows_[t].position;
+      if (p != cache.length && p != 0)
+        throw_user("position ", p, " of a sequence of ", cache.length,
+                   " tokens: a recurrent state goes on, or begins anew");
+      if (p == 0) cache.k.assign(size_t(state.recurrent_size()), 0);
+      cache.length = p + 1;
+      recur_row(r, state, int64_t(t), cache.k.data());
+    }
+  }
+
+  // All of a weight of any shape; small ones, which are always kept.
+  const float* whole(WeightId id) {
+    auto& w = in_.weights_[id.index];
+    const Weight& weight = g_.weight(id);
+    const int64_t n = weight.shape.back();
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < weight.shape.size(); i++) rows *= weight.shape[i];
+    if (w.size() == size_t(rows * n)) return w.data();
+    w.resize(size_t(rows * n));
+    for (int64_t r = 0; r < rows; r++) in_.make_row(id, r, w.data() + r * n);
+    return w.data();
   }
 
   Cache& cache_of(const Row& row) { return in_.caches_[{op_->state.index, row.sequence}]; }

@@ -105,9 +105,13 @@ struct State {
   enum class Kind : uint8_t { KvFull, KvRing, KvLatent, Conv, Ssm, Encoder };
   std::string name;
   Kind kind = Kind::KvFull;
-  int64_t window = 0;            // KvRing: positions that an attention can see
-  int64_t heads = 0;             // kv heads
-  int64_t k_dim = 0, v_dim = 0;  // size of a key and of a value head
+  int64_t window = 0;            // KvRing: positions that an attention can see; Conv: earlier rows kept
+  int64_t heads = 0;             // kv heads; of Ssm: matrices [k_dim, v_dim]; of Conv: 1
+  int64_t k_dim = 0, v_dim = 0;  // size of a key and of a value head; of Conv both: channels
+
+  bool is_recurrent() const { return kind == Kind::Conv || kind == Kind::Ssm; }
+  // f32s that a sequence takes in a recurrent state.
+  int64_t recurrent_size() const { return kind == Kind::Conv ? window * v_dim : heads * k_dim * v_dim; }
 };
 
 struct Attr {

@@ -17,7 +17,11 @@ namespace {
 // Every op, in the printer's spelling (but for its comments).
 const char kAll[] = R"(graph @all.step(rows: row[T],
     kv0: kv_ring[window 512, heads 1, dim 32],
-    "rows": kv_full[heads 2, k_dim 32, v_dim 64]) -> logits: f32[R, 96], "odd \"name\"\x07": f32[T, 64] {
+    "rows": kv_full[heads 2, k_dim 32, v_dim 64],
+    cv: conv[window 3, heads 1, dim 64],
+    ss: ssm[heads 2, dim 32],
+    dr: ssm[heads 2, dim 32],
+    da: ssm[heads 2, dim 32]) -> logits: f32[R, 96], "odd \"name\"\x07": f32[T, 64] {
   weight "never used": q4_0[32]
   %x0 = embed(rows.token, table = weight "token_embd.weight": q8_0[96, 64]) {scale = 8}
   %ln = layer_norm(%x0, weight = weight "ln.weight": f32[64], bias = weight "ln.bias": f32[64]) {eps = 1e-05}
@@ -54,6 +58,11 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %g2 = mul(%g, %k)
     %g3 = glu(%g2, %k) {fn = silu, out = q16}
     %g4 = matmul_glu(%g3, gate = [weight "gu": q4_0[128, 64] rows[0:64]], up = [weight "gu" rows[64:]]) {fn = relu2}
+    %cv = conv(%k, cv, rows, taps = weight "tp": f32[64, 4], bias = weight "cb": f32[64]) {fn = silu}
+    %ch = heads(%cv) {heads = 2}
+    %ss = ssm_scan(%ch, %ga, %ch, %ch, ss, rows, a = weight "sa": f32[2], d = weight "sd": f32[2])
+    %dr = delta_rule(%ch, %ch, %ss, %ga, %ga, dr, rows) {scale = 0.5}
+    %da = decay_attention(%ch, %ch, %dr, da, rows) {scale = 1, by = 0.5, alibi = 8}
     %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
     %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, fn = gelu_quick, used = 4, joined = true, up_add = 1}
     %eo = experts_out(%ei, %ro, down = weight "ed": f32[64, 64, 32]) {weigh = true}

@@ -64,9 +64,15 @@ class Verifier {
       case State::Kind::KvFull:
         GC_CHECK(s.heads > 0 && s.k_dim > 0 && s.v_dim > 0, "state ", s.name, " has no sizes");
         return;
-      case State::Kind::KvLatent:
       case State::Kind::Conv:
+        GC_CHECK(s.window > 0 && s.heads == 1 && s.k_dim > 0 && s.k_dim == s.v_dim, "state ", s.name,
+                 " of a convolution needs a window, and one head of its channels");
+        return;
       case State::Kind::Ssm:
+        GC_CHECK(s.window == 0 && s.heads > 0 && s.k_dim > 0 && s.v_dim > 0, "state ", s.name,
+                 " has no sizes");
+        return;
+      case State::Kind::KvLatent:
       case State::Kind::Encoder:
         return;
     }

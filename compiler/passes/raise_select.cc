@@ -46,6 +46,10 @@ bool is_row_wise(OpKind kind) {
     case OpKind::concat_heads:
     case OpKind::rope:
     case OpKind::attention:
+    case OpKind::conv:
+    case OpKind::ssm_scan:
+    case OpKind::delta_rule:
+    case OpKind::decay_attention:
     case OpKind::select:
     case OpKind::residual_norm:
     case OpKind::attn_block:

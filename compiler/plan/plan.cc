@@ -38,6 +38,11 @@ Split split_of(OpKind kind) {
     case OpKind::attention:
     case OpKind::attn_block:
       return Split::Units;
+    case OpKind::conv:
+    case OpKind::ssm_scan:
+    case OpKind::delta_rule:
+    case OpKind::decay_attention:
+      return Split::Channels;
     case OpKind::embed:
     case OpKind::embed_position:
     case OpKind::weigh:
@@ -107,15 +112,33 @@ class Planner {
       throw_unsupported(ir::info(op.kind).name, " of '", value, "' on ", backend_.name(), ": ", missing);
     }
     for (const ir::State& state : graph().states)
-      if (state.kind != ir::State::Kind::KvFull && state.kind != ir::State::Kind::KvRing)
-        throw_unsupported("state '", state.name, "': only full and ring KV caches have kernels");
+      if (state.kind == ir::State::Kind::KvLatent || state.kind == ir::State::Kind::Encoder)
+        throw_unsupported("state '", state.name, "' of kind ", ir::name(state.kind), " has no kernels");
   }
 
-  // States of one kind and window share block tables; a block holds all their layers.
+  static uint32_t group_kind(ir::State::Kind kind) {
+    switch (kind) {
+      case ir::State::Kind::KvFull:
+        return GC_STATE_KV_FULL;
+      case ir::State::Kind::KvRing:
+        return GC_STATE_KV_RING;
+      case ir::State::Kind::KvLatent:
+        return GC_STATE_KV_LATENT;
+      case ir::State::Kind::Conv:
+        return GC_STATE_CONV;
+      case ir::State::Kind::Ssm:
+        return GC_STATE_SSM;
+      case ir::State::Kind::Encoder:
+        return GC_STATE_ENCODER;
+    }
+    throw_internal("a state without a group");
+  }
+
+  // States of one kind and window share block tables, or slots of sequences: a block or slot holds all their layers.
   void lay_out_states() {
     std::map<std::pair<uint32_t, int64_t>, int32_t> group_of;
     for (const ir::State& state : graph().states) {
-      const uint32_t kind = state.kind == ir::State::Kind::KvRing ? GC_STATE_KV_RING : GC_STATE_KV_FULL;
+      const uint32_t kind = group_kind(state.kind);
       const int64_t window = kind == GC_STATE_KV_RING ? state.window : 0;
       auto [it, fresh] = group_of.try_emplace({kind, window}, static_cast<int32_t>(plan_.groups.size()));
       if (fresh) plan_.groups.push_back({kind, window, {}});
@@ -124,6 +147,12 @@ class Planner {
       GroupPlan& group = plan_.groups[it->second];
       StatePlan at;
       at.group = it->second;
+      if (state.is_recurrent()) {
+        std::fill(std::begin(at.offset), std::end(at.offset), group.seq_bytes);
+        group.seq_bytes += round_up(4 * state.recurrent_size(), kAlign);
+        plan_.states.push_back(at);
+        continue;
+      }
       for (int type = 0; type < static_cast<int>(GC_KV_TYPES); ++type) {
         at.offset[type] = group.block_bytes[type];
         group.block_bytes[type] += round_up(backend_.kv_block_bytes(state, type), kAlign);
@@ -169,6 +198,7 @@ class Planner {
       case Split::Columns:
         return read.split == Split::Columns ? Meet::None : Meet::Always;
       case Split::Units:
+      case Split::Channels:
       case Split::Experts:
         return Meet::Always;
     }
@@ -340,6 +370,11 @@ class Planner {
     return backend_.splits_head(w.format, w.shape[0], w.shape[1]) ? rows[0].weight : ir::WeightId{};
   }
 
+  // Kernels of recurrences have channels in their lanes.
+  static bool transposed(const Op& op, const ir::Weight& weight) {
+    return (op.kind == OpKind::conv || op.kind == OpKind::ssm_scan) && weight.shape.size() == 2;
+  }
+
   void place_weight(const Op& op, const ir::WeightUse& use) {
     if (!use.weight.valid()) return;
     const ir::Weight& weight = graph().weight(use.weight);
@@ -368,7 +403,7 @@ class Planner {
       if (!experts && (packed.row_begin != 0 || packed.rows != weight.shape[0]))
         packed.name = cat(weight.name, "[", packed.row_begin, ":", packed.row_begin + packed.rows, "]");
     } else {
-      packed.kind = Packed::Kind::Vector;
+      packed.kind = transposed(op, weight) ? Packed::Kind::Transposed : Packed::Kind::Vector;
       packed.bytes = 4 * packed.rows * packed.cols;
     }
     for (const Packed& other : plan_.packed)
@@ -406,7 +441,7 @@ int64_t kv_bytes(const Plan& plan, int kv_type, int64_t positions, int64_t chunk
     if (group.kind == GC_STATE_KV_RING)
       blocks = std::min<int64_t>(
           blocks, gc_ring_blocks(static_cast<uint32_t>(group.window), static_cast<uint32_t>(chunk)));
-    bytes += blocks * group.block_bytes[kv_type];
+    bytes += group.has_blocks() ? blocks * group.block_bytes[kv_type] : 2 * group.seq_bytes;
   }
   return bytes;
 }

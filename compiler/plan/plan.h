@@ -1,6 +1,6 @@
 // From a graph to a fixed schedule: who computes what, where workers meet, where every value lies.
 //
-// Work of an op is split among workers in one of five ways. Row-wise ops (norms, embedding, element-wise ones) are
+// Work of an op is split among workers in one of six ways. Row-wise ops (norms, embedding, element-wise ones) are
 // cheap: for few rows every worker computes all of them into its own copy, which saves a barrier before each
 // matrix product; for more rows they are shared and the workers meet. Matrix products are split by panels, attention
 // by (row, kv head).
@@ -9,6 +9,8 @@
 //   Panels   its share of 16-row panels, by bytes over all segments of a joined matrix
 //   Columns  element-wise on what the same worker's panels gave
 //   Units    its share of rows x kv heads
+//   Channels its share of channels or of columns of states, over all rows in order: what a state was depends on no
+//            other worker
 //   Experts  its share of experts x columns; the result's rows stand in the order of the experts' lists of rows, so only
 //            the op that sums experts reads it
 //
@@ -47,7 +49,7 @@ struct Buffer {
   bool operator==(const Buffer&) const = default;
 };
 
-enum class Split : uint8_t { View, Rows, Panels, Columns, Units, Experts };
+enum class Split : uint8_t { View, Rows, Panels, Columns, Units, Channels, Experts };
 
 enum class Meet : uint8_t {
   None,
@@ -65,7 +67,8 @@ struct Step {
 
 // A tensor of the weight image.
 struct Packed {
-  enum class Kind : uint8_t { Panels, Vector, Table };  // 16-row panels; flat f32; a RoPE table, flat f32
+  // 16-row panels; flat f32; flat f32 of the transposed matrix; a RoPE table, flat f32.
+  enum class Kind : uint8_t { Panels, Vector, Transposed, Table };
   ir::WeightId weight;
   Kind kind = Kind::Panels;
   int64_t row_begin = 0, rows = 0, cols = 0;
@@ -77,13 +80,16 @@ struct Packed {
 struct StatePlan {
   int32_t group = 0;
   int32_t layer = 0;
-  int64_t offset[GC_KV_TYPES] = {};  // within the group's block
+  int64_t offset[GC_KV_TYPES] = {};  // within the group's block, or its slot of a sequence
 };
 
 struct GroupPlan {
   uint32_t kind = GC_STATE_KV_FULL;
   int64_t window = 0;
   int64_t block_bytes[GC_KV_TYPES] = {};
+  int64_t seq_bytes = 0;  // of recurrent states, in place of blocks
+
+  bool has_blocks() const { return kind != GC_STATE_CONV && kind != GC_STATE_SSM; }
 };
 
 struct Plan {
@@ -114,7 +120,7 @@ Plan make_plan(ir::Graph graph, const Backend& backend);
 // The schedule as text: a line a step with its split, meet, buffers; then memory.
 std::string print(const Plan& plan);
 
-// Bytes of a context: KV of one sequence of n positions in chunks of `chunk` rows.
+// Bytes of a context: KV of one sequence of n positions in chunks of `chunk` rows, recurrent states and their snapshot.
 int64_t kv_bytes(const Plan& plan, int kv_type, int64_t positions, int64_t chunk);
 
 }  // namespace gc::plan

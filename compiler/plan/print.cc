@@ -20,6 +20,8 @@ const char* text(Split split) {
       return "experts";
     case Split::Units:
       return "units";
+    case Split::Channels:
+      return "channels";
   }
   return "?";
 }
@@ -90,7 +92,12 @@ std::string print(const Plan& plan) {
       << plan.arena.per_worker << " + " << plan.arena.per_worker_row << " a row for each worker\n";
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     const GroupPlan& g = plan.groups[i];
-    out << "state group " << i << ": "
+    out << "state group " << i << ": ";
+    if (!g.has_blocks()) {
+      out << (g.kind == GC_STATE_CONV ? "conv" : "ssm") << ", " << g.seq_bytes << " bytes a sequence\n";
+      continue;
+    }
+    out
         << (g.kind == GC_STATE_KV_RING ? cat("ring of window ", g.window) : "full") << ", block of "
         << GC_KV_BLOCK << " positions: " << g.block_bytes[GC_KV_F32] << " bytes f32, "
         << g.block_bytes[GC_KV_F16] << " f16, " << g.block_bytes[GC_KV_BF16] << " bf16, "
@@ -101,6 +108,7 @@ std::string print(const Plan& plan) {
     out << "  " << p.offset << " " << p.name << " "
         << (p.kind == Packed::Kind::Panels  ? name(plan.graph.weight(p.weight).format)
             : p.kind == Packed::Kind::Table ? "table"
+            : p.kind == Packed::Kind::Transposed ? "transposed"
                                             : "vector")
         << " " << p.rows << "x" << p.cols << ", " << p.bytes << " bytes\n";
   return out.str();

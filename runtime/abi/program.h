@@ -9,7 +9,7 @@
  * GC_ABI_VERSION, and the runtime refuses a program of another version.
  *
  * Not built yet, though the seam has room for it (an entry answers GC_ERR_UNSUPPORTED): layer ranges other than all
- * layers, embeddings as a sink or as rows, `encode`, state kinds other than KV.
+ * layers, embeddings as a sink or as rows, `encode`, states of encoders.
  */
 #ifndef GC_RUNTIME_ABI_PROGRAM_H_
 #define GC_RUNTIME_ABI_PROGRAM_H_
@@ -86,7 +86,16 @@ enum { GC_KV_F32 = 0, GC_KV_F16 = 1, GC_KV_BF16 = 2, GC_KV_Q8_0 = 3, GC_KV_TYPES
  * A block remembers the role that its rows were written with: only blocks of prompt rows are shared between sequences
  * or reused for another prompt (roles may differ in arithmetic). */
 
-/* States of one kind and window share block tables: a group. A physical block of a group holds GC_KV_BLOCK
+/* Recurrent states (CONV, SSM) are f32 whatever the KV type. A sequence has one slot of seq_bytes in its group's pool,
+ * given by its table's one entry; the slot holds all the group's layers, each at its offset. A row replaces what its
+ * sequence's earlier rows left; before position 0 the state is 0, and what lies in the slot is not read. The rows of a
+ * sequence are taken in order, one by one, by one worker for each channel or column: the bits depend neither on chunks
+ * nor on workers nor on other sequences. A step that fails or is aborted leaves these states undefined.
+ *
+ *   CONV   [rows kept][channels], the oldest row first       (heads 1, k_dim = v_dim = channels)
+ *   SSM    [heads][k_dim][v_dim]; where each state of a channel decays apart, [k_dim][heads]
+ *
+ * States of one kind and window share block tables: a group. A physical block of a group holds GC_KV_BLOCK
  * consecutive positions (logical block b: positions 64 b .. 64 b + 63) of all the group's layers.
  * A full group's table has one entry a logical block; a ring's table has n entries and logical block b is at
  * entry b % n, n >= gc_ring_blocks(). Positions of a block that were never written are never read. */
@@ -102,7 +111,7 @@ typedef struct gc_state {
   uint32_t layer;
   uint32_t heads, k_dim, v_dim;
   uint32_t reserved;
-  /* Of this state within a block of its group: heads x { K [k_dim][64], V [64][v_dim] }. */
+  /* Of this state within a block of its group: heads x { K [k_dim][64], V [64][v_dim] }; or within its slot. */
   uint64_t offset[GC_KV_TYPES];
 } gc_state;
 

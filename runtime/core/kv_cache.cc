@@ -8,22 +8,31 @@ namespace gcrt {
 namespace {
 
 constexpr size_t kPoolAlign = 64;
+constexpr uint32_t kState = 0, kSnapshot = 1, kSlots = 2;  // of a sequence in a recurrent group
 
 uint32_t blocks_for(uint32_t positions) { return positions / GC_KV_BLOCK + (positions % GC_KV_BLOCK != 0); }
 
 }  // namespace
 
 uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options) {
+  if (!has_blocks(group)) return kSlots;
   const uint32_t all = blocks_for(options.n_ctx);
   if (group.kind != GC_STATE_KV_RING) return all;
   const uint32_t ring = gc_ring_blocks(group.window, options.chunk);
   return ring < all ? ring : all;
 }
 
+uint64_t recurrent_bytes(const gc_program& program) {
+  uint64_t sum = 0;
+  for (uint32_t g = 0; g < program.n_groups; ++g) sum += program.groups[g].seq_bytes;
+  return sum;
+}
+
 uint64_t kv_pool_bytes(const gc_program& program, const KvOptions& options) {
   uint64_t sum = 0;
   for (uint32_t g = 0; g < program.n_groups; ++g) {
-    uint64_t bytes = program.groups[g].block_bytes[options.kv_type];
+    const gc_group& group = program.groups[g];
+    uint64_t bytes = has_blocks(group) ? group.block_bytes[options.kv_type] : group.seq_bytes;
     if (bytes == 0) return 0;
     if (!checked_mul<uint64_t>(bytes, kv_table_blocks(program.groups[g], options), &bytes)) return UINT64_MAX;
     if (!checked_mul<uint64_t>(bytes, options.n_seqs, &bytes)) return UINT64_MAX;
@@ -52,7 +61,27 @@ Status KvCache::init(const gc_program& program, const KvOptions& options, Alloca
   for (Seq& seq : seqs_)
     for (Vec<uint32_t>& blocks : seq.blocks) blocks = Vec<uint32_t>(allocator);
   for (uint32_t g = 0; g < program.n_groups; ++g)
-    if (const Status s = init_group(g); s != kOk) return s;
+    if (const Status s = has_blocks(program.groups[g]) ? init_group(g) : init_slots(g); s != kOk) return s;
+  return kOk;
+}
+
+Status KvCache::init_slots(uint32_t g) {
+  recurrent_ = true;
+  Pool& pool = groups_[g];
+  const uint64_t slot = program_->groups[g].seq_bytes;
+  uint32_t n = 0;
+  if (!checked_mul(options_.n_seqs, kSlots, &n) || !checked_mul<uint64_t>(slot, n, &pool.bytes))
+    return kErrMemory;
+  pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, kPoolAlign));
+  if (pools_[g] == nullptr) return kErrMemory;
+  bytes_ += pool.bytes;
+  for (uint32_t s = 0; s < options_.n_seqs; ++s) {
+    Vec<uint32_t>& slots = seqs_[s].blocks[g];
+    if (!slots.resize(kSlots)) return kErrMemory;
+    slots[kState] = s;
+    slots[kSnapshot] = options_.n_seqs + s;
+    tables_[s].tables[g] = {slots.data(), 1, 0};
+  }
   return kOk;
 }
 
@@ -90,6 +119,7 @@ void KvCache::reset() {
   seqs_.reset();
   tables_.reset();
   bytes_ = 0;
+  recurrent_ = false;
 }
 
 Status KvCache::take(uint32_t g, uint32_t* entry) {
@@ -116,6 +146,7 @@ Status KvCache::grow(uint32_t s, uint32_t end) {
   Seq& seq = seqs_[s];
   if (end <= seq.length) return kOk;
   for (uint32_t g = 0; g < groups_.size(); ++g) {
+    if (!has_blocks(program_->groups[g])) continue;
     const uint32_t table = groups_[g].table;
     for (uint32_t b = seq.length / GC_KV_BLOCK; b < blocks_for(end); ++b)
       if (uint32_t& entry = seq.blocks[g][b % table]; entry == kNone)
@@ -129,6 +160,7 @@ Status KvCache::grow(uint32_t s, uint32_t end) {
 uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
   Seq& seq = seqs_[s];
   if (end >= seq.length) return seq.length;
+  if (recurrent_) end = seq.kept <= end ? seq.kept : 0;
   for (uint32_t g = 0; g < groups_.size() && end != 0; ++g) {
     const gc_group& group = program_->groups[g];
     if (group.kind != GC_STATE_KV_RING) continue;
@@ -136,14 +168,44 @@ uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
     const uint32_t from = end + 1 > group.window ? end + 1 - group.window : 0;
     if (from < seq.loaded_from || from / GC_KV_BLOCK + groups_[g].table < blocks_for(seq.written)) end = 0;
   }
+  give_from(s, end);
+  if (end == 0) {
+    seq.written = seq.kept = seq.loaded_from = 0;
+  } else if (recurrent_) {
+    copy_slots(s, kSnapshot, kState);
+  }
+  return end;
+}
+
+void KvCache::shrink(uint32_t s, uint32_t end) {
+  if (end < seqs_[s].length) give_from(s, end);
+}
+
+// Blocks beyond `end` go back, but for those of a ring that still holds something.
+void KvCache::give_from(uint32_t s, uint32_t end) {
+  Seq& seq = seqs_[s];
   for (uint32_t g = 0; g < groups_.size(); ++g) {
+    if (!has_blocks(program_->groups[g])) continue;
     const bool ring = program_->groups[g].kind == GC_STATE_KV_RING;
     const uint32_t keep = ring && end != 0 ? groups_[g].table : blocks_for(end);
     for (uint32_t b = keep; b < groups_[g].table; ++b) give(g, &seq.blocks[g][b]);
   }
   seq.length = end;
-  if (end == 0) seq.written = seq.loaded_from = 0;
-  return end;
+}
+
+void KvCache::keep(uint32_t s) {
+  if (!recurrent_) return;
+  copy_slots(s, kState, kSnapshot);
+  seqs_[s].kept = seqs_[s].length;
+}
+
+void KvCache::copy_slots(uint32_t s, uint32_t from, uint32_t to) {
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    if (has_blocks(program_->groups[g])) continue;
+    const uint64_t slot = program_->groups[g].seq_bytes;
+    const Vec<uint32_t>& slots = seqs_[s].blocks[g];
+    memcpy(pools_[g] + slots[to] * slot, pools_[g] + slots[from] * slot, slot);
+  }
 }
 
 }  // namespace gcrt

@@ -6,6 +6,10 @@
 // (gc_ring_blocks), and block b of the sequence replaces block b - n. A context that a ring would hold whole gets a
 // ring of that size, and never replaces anything.
 //
+// Recurrent groups (convolutions, scans) have no blocks: a sequence has a slot of the group's pool, which each row of
+// it replaces, and a second one for a snapshot of an earlier length. Such a sequence goes back to its snapshot or to
+// nothing. Slots are never cleared: programs don't read the state before position 0.
+//
 // Pools are reserved when the cache is made; pages are touched as sequences grow into them. A block is zeroed when it is
 // taken, so that what is saved of a sequence never has bytes of anything else in it (0.2 % of a step's time).
 #pragma once
@@ -26,6 +30,11 @@ struct KvOptions {
   uint32_t kv_type = GC_KV_F16;
 };
 
+inline bool has_blocks(const gc_group& group) {
+  return group.kind != GC_STATE_CONV && group.kind != GC_STATE_SSM;
+}
+// Bytes of one sequence's recurrent states.
+uint64_t recurrent_bytes(const gc_program& program);
 // Entries of a group's table for one sequence.
 uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options);
 // Bytes of all pools; 0 when a group has no kernels for the KV type.
@@ -44,9 +53,14 @@ class KvCache {
 
   // Blocks for positions up to end - 1 of a sequence; kErrFull past the context.
   Status grow(uint32_t seq, uint32_t end);
-  // Positions from `end` on are forgotten. A ring can go back only as far as its window is still whole: returns the
-  // position reached, `end` or 0.
+  // Positions from `end` on are forgotten. A ring can go back only as far as its window is still whole, a recurrent
+  // state only to its snapshot: returns the position reached, at most `end`: in the end 0.
   uint32_t truncate(uint32_t seq, uint32_t end);
+  // The same for positions that no step has computed since they were grown.
+  void shrink(uint32_t seq, uint32_t end);
+  // Copies the sequence's recurrent states; truncate can come back to this length.
+  void keep(uint32_t seq);
+  bool is_recurrent() const { return recurrent_; }
   uint32_t length(uint32_t seq) const { return seqs_[seq].length; }
 
   // A sequence's blocks as bytes (saved_sequence.h puts what guards them around): of each group where its first block
@@ -72,8 +86,10 @@ class KvCache {
     uint32_t length = 0;
     uint32_t written = 0;  // most positions there ever were since it was empty: what rings hold depends on it
     uint32_t loaded_from = 0;  // first position that rings hold after load()
-    Vec<uint32_t>
-        blocks[GC_MAX_GROUPS];  // by group: physical block of an entry, kNone where there is none yet
+    uint32_t kept = 0;     // length of the snapshot, 0: there is none
+    // By group: physical block of an entry, kNone where there is none yet; of recurrent groups the slots of the state
+    // and of the snapshot.
+    Vec<uint32_t> blocks[GC_MAX_GROUPS];
   };
   static constexpr uint32_t kNone = 0xffffffffu;
 
@@ -81,8 +97,13 @@ class KvCache {
     uint32_t first, count;  // blocks
   };
   Range held(uint32_t seq, uint32_t group) const;
+  bool may_hold(uint32_t group, Range range, uint32_t length) const;
+  uint64_t unit_bytes(uint32_t group) const;  // of a block, or of a sequence's state
   Status load_group(uint32_t seq, uint32_t group, Range range, const uint8_t* bytes);
   Status init_group(uint32_t group);
+  Status init_slots(uint32_t group);
+  void give_from(uint32_t seq, uint32_t end);
+  void copy_slots(uint32_t seq, uint32_t from, uint32_t to);
   Status take(uint32_t group, uint32_t* entry);
   void give(uint32_t group, uint32_t* entry);
 
@@ -90,6 +111,7 @@ class KvCache {
   KvOptions options_;
   Allocator allocator_;
   uint64_t bytes_ = 0;
+  bool recurrent_ = false;
   Vec<Pool> groups_;
   Vec<uint8_t*> pools_;
   Vec<Seq> seqs_;

@@ -3,6 +3,9 @@
 //
 //   u32 length, groups     then of each group: u64 bytes of a block, u32 first block, u32 count
 //   then the blocks, group by group
+//
+// A recurrent group's "block" is a sequence's state: one, and its snapshot where there is one, whose length stands in the
+// place of the first block.
 #include <string.h>
 
 #include "runtime/base/checked.h"
@@ -19,9 +22,15 @@ bool is_ring(const gc_group& group) { return group.kind == GC_STATE_KV_RING; }
 
 }  // namespace
 
+uint64_t KvCache::unit_bytes(uint32_t g) const {
+  const gc_group& group = program_->groups[g];
+  return has_blocks(group) ? group.block_bytes[options_.kv_type] : group.seq_bytes;
+}
+
 // The blocks whose rows a next token, or one after a truncation that is possible, may need.
 KvCache::Range KvCache::held(uint32_t s, uint32_t g) const {
   const Seq& seq = seqs_[s];
+  if (!has_blocks(program_->groups[g])) return {seq.kept, seq.length == 0 ? 0u : seq.kept == 0 ? 1u : 2u};
   const uint32_t end = blocks_for(seq.length);
   uint32_t first = 0;
   if (is_ring(program_->groups[g])) {
@@ -35,7 +44,7 @@ KvCache::Range KvCache::held(uint32_t s, uint32_t g) const {
 uint64_t KvCache::saved_bytes(uint32_t s) const {
   uint64_t sum = kHead + kGroupHead * groups_.size();
   for (uint32_t g = 0; g < groups_.size(); ++g)
-    sum += program_->groups[g].block_bytes[options_.kv_type] * held(s, g).count;
+    sum += unit_bytes(g) * held(s, g).count;
   return sum;
 }
 
@@ -46,14 +55,28 @@ void KvCache::save(uint32_t s, uint8_t* out) const {
   uint8_t* head = out + kHead;
   uint8_t* blocks = head + kGroupHead * groups_.size();
   for (uint32_t g = 0; g < groups_.size(); ++g, head += kGroupHead) {
-    const uint64_t block = program_->groups[g].block_bytes[options_.kv_type];
+    const uint64_t block = unit_bytes(g);
     const Range range = held(s, g);
     store_le<uint64_t>(head, block);
     store_le<uint32_t>(head + 8, range.first);
     store_le<uint32_t>(head + 12, range.count);
+    if (!has_blocks(program_->groups[g])) {
+      for (uint32_t i = 0; i < range.count; ++i, blocks += block)
+        memcpy(blocks, pools_[g] + seq.blocks[g][i] * block, block);
+      continue;
+    }
     for (uint32_t b = range.first; b < range.first + range.count; ++b, blocks += block)
       memcpy(blocks, pools_[g] + seq.blocks[g][b % groups_[g].table] * block, block);
   }
+}
+
+// Whether save() of a sequence of this length may have written such a range.
+bool KvCache::may_hold(uint32_t g, Range range, uint32_t length) const {
+  if (!has_blocks(program_->groups[g]))
+    return length == 0 ? range.first == 0 && range.count == 0
+                       : range.first <= length && range.count == (range.first == 0 ? 1u : 2u);
+  return range.first <= blocks_for(length) && range.count == blocks_for(length) - range.first &&
+         (range.first == 0 || is_ring(program_->groups[g]));
 }
 
 Status KvCache::load(uint32_t s, Span<const uint8_t> bytes) {
@@ -65,13 +88,11 @@ Status KvCache::load(uint32_t s, Span<const uint8_t> bytes) {
   const uint8_t* head = bytes.data() + kHead;
   Span<const uint8_t> rest = bytes.sub(kHead + heads);
   for (uint32_t g = 0; g < groups_.size(); ++g, head += kGroupHead) {
-    const uint64_t block = program_->groups[g].block_bytes[options_.kv_type];
+    const uint64_t block = unit_bytes(g);
     const Range range{load_le<uint32_t>(head + 8), load_le<uint32_t>(head + 12)};
     uint64_t size = 0;
-    if (load_le<uint64_t>(head) != block || range.first > blocks_for(length) ||
-        range.count != blocks_for(length) - range.first ||
-        !checked_mul<uint64_t>(block, range.count, &size) || size > rest.size() ||
-        (range.first != 0 && !is_ring(program_->groups[g]))) {
+    if (load_le<uint64_t>(head) != block || !may_hold(g, range, length) ||
+        !checked_mul<uint64_t>(block, range.count, &size) || size > rest.size()) {
       truncate(s, 0);
       return kErrInput;
     }
@@ -92,7 +113,13 @@ Status KvCache::load(uint32_t s, Span<const uint8_t> bytes) {
 
 Status KvCache::load_group(uint32_t s, uint32_t g, Range range, const uint8_t* bytes) {
   Seq& seq = seqs_[s];
-  const uint64_t block = program_->groups[g].block_bytes[options_.kv_type];
+  const uint64_t block = unit_bytes(g);
+  if (!has_blocks(program_->groups[g])) {
+    seq.kept = range.first;
+    for (uint32_t i = 0; i < range.count; ++i, bytes += block)
+      memcpy(pools_[g] + seq.blocks[g][i] * block, bytes, block);
+    return kOk;
+  }
   const uint32_t table = groups_[g].table, end = range.first + range.count;
   if (is_ring(program_->groups[g])) {
     const uint32_t skip = range.count > table ? range.count - table : 0;

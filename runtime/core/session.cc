@@ -133,6 +133,7 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
   step.flags = GC_STEP_ONE_ROW_EACH;
   for (uint32_t s = 0; s < options_.n_seqs; ++s) old_length_[s] = kv_.length(s);
   Status status = fill_rows(tokens, &step);
+  bool ran = false;
   const bool chooses = step.n_outputs != 0 && sink->kind != GC_SINK_LOGITS;
   if (status == kOk && chooses) status = begin_choice(sink, step.n_outputs);
   if (status == kOk && __atomic_load_n(&abort_, __ATOMIC_RELAXED)) status = kErrAborted;
@@ -153,7 +154,7 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
     step.sink = sink;
     step.barrier = meet;
     step.barrier_context = &pool_.barrier();
-    step.abort = &abort_;
+    step.abort = kv_.is_recurrent() ? &never_ : &abort_;
     step.see = see;
     step.see_context = see_context;
     memset(arena_, 0, program.arena.fixed);
@@ -165,12 +166,18 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
       status = kErrUnsupported;
     } else {
       status = pool_.run(run_worker, &run);
+      ran = status == kOk;
       if (status == kOk) status = run.status;
       if (status == kOk && chooses) status = choice_.finish(*sink, step.n_outputs);
     }
   }
   if (status != kOk)
-    for (uint32_t s = 0; s < options_.n_seqs; ++s) kv_.truncate(s, old_length_[s]);
+    for (uint32_t s = 0; s < options_.n_seqs; ++s) {
+      if (ran)
+        kv_.truncate(s, old_length_[s]);
+      else
+        kv_.shrink(s, old_length_[s]);
+    }
   // Raised too late for this step to see, it holds for the next one.
   if (status == kErrAborted) __atomic_store_n(&abort_, 0, __ATOMIC_RELAXED);
   return status;
@@ -206,6 +213,7 @@ Status Session::prompt_into(uint32_t seq, Span<const int32_t> tokens, gc_sink* s
     const Status s = step(chunk_.span().sub(0, n), sink != nullptr && at == tokens.size() ? sink : &none);
     if (s != kOk) return s;
   }
+  kv_.keep(seq);
   return kOk;
 }
 

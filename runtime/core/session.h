@@ -69,7 +69,9 @@ class Session {
 
   // Appends tokens to their sequences. `sink` gets the outputs, in order of the tokens; tokens of one sequence stand
   // in order. At most n_ubatch tokens and n_outputs outputs; prompt tokens before generated ones.
-  // On an error the sequences keep the length they had.
+  // On an error the sequences keep the length they had. With recurrent states, which a step that failed while it ran has
+  // moved on, they go back to the end of their last prompt, or are empty: see kv().length(). To abort a step is no such
+  // failure: there it ends whole, and the next one is refused.
   Status step(Span<const Token> tokens, gc_sink* sink);
   // A prompt of any length in chunks. Logits of the last token into `logits` (f32[logits_stride()]), or nowhere if null.
   Status prompt(uint32_t seq, Span<const int32_t> tokens, float* logits);
@@ -126,6 +128,7 @@ class Session {
   Vec<uint32_t> old_length_;
   Choice choice_;
   uint32_t abort_ = 0;
+  const uint32_t never_ = 0;
 };
 
 // Fills zeros of the options: the model's context, all usable CPUs; rows no more than the context. most_k becomes 0 where

@@ -1,0 +1,25 @@
+// Where the rows' sequences have their recurrent states.
+#pragma once
+
+#include "codegen_cpu/emitter.h"
+
+namespace gc::cpu {
+
+class Slots {
+ public:
+  // At a function's entry: loads what is the same for all rows. From its arguments step, group, slot_bytes and offset.
+  Slots(Emitter& e, const Args& a);
+
+  llvm::Value* n_rows() const { return n_rows_; }
+  struct Row {
+    llvm::Value* state;  // of this op's layer
+    llvm::Value* first;  // i1: position 0, the state is to be taken as 0
+  };
+  Row of(llvm::Value* row) const;
+
+ private:
+  Emitter& e_;
+  llvm::Value *rows_, *n_rows_, *tables_, *pool_, *slot_bytes_;
+};
+
+}  // namespace gc::cpu

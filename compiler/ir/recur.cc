@@ -1,0 +1,114 @@
+#include "compiler/ir/recur.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/base/error.h"
+
+namespace gc::ir {
+namespace {
+
+// Values of row t, whatever their shape.
+const float* row_of(const Tensor& x, int64_t t) {
+  return x.data.data() + t * (int64_t(x.data.size()) / x.dims[0]);
+}
+float* row_of(Tensor& x, int64_t t) { return x.data.data() + t * (int64_t(x.data.size()) / x.dims[0]); }
+
+void conv_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t kept = state.window, channels = state.v_dim;
+  const float *x = row_of(*r.in[0], t), *taps = r.weight("taps"), *bias = r.weight("bias");
+  float* y = row_of(*r.out, t);
+  for (int64_t c = 0; c < channels; c++) {
+    const float* w = taps + c * (kept + 1);
+    float sum = w[kept] * x[c];
+    for (int64_t j = 0; j < kept; j++) sum += w[j] * s[j * channels + c];
+    if (bias) sum += bias[c];
+    y[c] = r.op.has(AttrName::fn) ? apply(r.op.fn(), sum) : sum;
+  }
+  std::copy(s + channels, s + kept * channels, s);
+  std::copy_n(x, channels, s + (kept - 1) * channels);
+}
+
+// One head: S [k, v] becomes decay S + key u^T; y = query S. `decay` of each row of S.
+void update(float* s, int64_t k, int64_t v, const std::vector<float>& decay, const float* key, const float* u,
+            const float* query, float* y) {
+  std::fill_n(y, v, 0.0f);
+  for (int64_t i = 0; i < k; i++)
+    for (int64_t j = 0; j < v; j++) {
+      float& at = s[i * v + j];
+      at = decay[i] * at + key[i] * u[j];
+      y[j] += query[i] * at;
+    }
+}
+
+void ssm_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t heads = state.heads, n = state.k_dim, p = state.v_dim, groups = r.in[2]->dims[1];
+  const float *x = row_of(*r.in[0], t), *dt = row_of(*r.in[1], t);
+  const float *b = row_of(*r.in[2], t), *c = row_of(*r.in[3], t);
+  const float *a = r.weight("a"), *dt_bias = r.weight("dt_bias"), *d = r.weight("d");
+  std::vector<float> decay(static_cast<size_t>(n)), u(static_cast<size_t>(p));
+  for (int64_t h = 0; h < heads; h++) {
+    const float step = apply(Fn::softplus, dt[h] + (dt_bias ? dt_bias[h] : 0));
+    for (int64_t i = 0; i < n; i++) decay[i] = std::exp(step * a[r.decay_of_states ? h * n + i : h]);
+    for (int64_t j = 0; j < p; j++) u[j] = step * x[h * p + j];
+    const int64_t group = h / (heads / groups);
+    float* y = row_of(*r.out, t) + h * p;
+    update(s + h * n * p, n, p, decay, b + group * n, u.data(), c + group * n, y);
+    for (int64_t j = 0; d && j < p; j++) y[j] += d[h] * x[h * p + j];
+  }
+}
+
+void delta_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t heads = state.heads, k = state.k_dim, v = state.v_dim, groups = r.in[0]->dims[1];
+  const float *q = row_of(*r.in[0], t), *key = row_of(*r.in[1], t), *value = row_of(*r.in[2], t);
+  const float *gate = row_of(*r.in[3], t), *beta = row_of(*r.in[4], t);
+  const bool of_keys = r.in[3]->dims.size() == 3;
+  const float scale = float(r.op.f32(AttrName::scale));
+  std::vector<float> decay(static_cast<size_t>(k)), u(static_cast<size_t>(v));
+  for (int64_t h = 0; h < heads; h++) {
+    const float* key_h = key + h % groups * k;
+    float* s_h = s + h * k * v;
+    for (int64_t i = 0; i < k; i++) decay[i] = std::exp(gate[of_keys ? h * k + i : h]);
+    for (int64_t j = 0; j < v; j++) {
+      float known = 0;
+      for (int64_t i = 0; i < k; i++) known += key_h[i] * (decay[i] * s_h[i * v + j]);
+      u[j] = beta[h] * (value[h * v + j] - known);
+    }
+    float* y = row_of(*r.out, t) + h * v;
+    update(s_h, k, v, decay, key_h, u.data(), q + h % groups * k, y);
+    for (int64_t j = 0; j < v; j++) y[j] *= scale;
+  }
+}
+
+void decay_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t heads = state.heads, k = state.k_dim, v = state.v_dim, groups = r.in[0]->dims[1];
+  const float *q = row_of(*r.in[0], t), *key = row_of(*r.in[1], t), *value = row_of(*r.in[2], t);
+  const float scale = float(r.op.f32(AttrName::scale));
+  for (int64_t h = 0; h < heads; h++) {
+    const int64_t group = h / (heads / groups);
+    const double slope = alibi_slope(r.op.f32(AttrName::alibi), h, heads);
+    const std::vector<float> decay(static_cast<size_t>(k), float(std::exp(-r.op.f32(AttrName::by) * slope)));
+    float* y = row_of(*r.out, t) + h * v;
+    update(s + h * k * v, k, v, decay, key + group * k, value + h * v, q + group * k, y);
+    for (int64_t j = 0; j < v; j++) y[j] *= scale;
+  }
+}
+
+}  // namespace
+
+void recur_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  switch (r.op.kind) {
+    case OpKind::conv:
+      return conv_row(r, state, t, s);
+    case OpKind::ssm_scan:
+      return ssm_row(r, state, t, s);
+    case OpKind::delta_rule:
+      return delta_row(r, state, t, s);
+    case OpKind::decay_attention:
+      return decay_row(r, state, t, s);
+    default:
+      throw_internal("op ", info(r.op.kind).name, " is no recurrence");
+  }
+}
+
+}  // namespace gc::ir
