@@ -159,6 +159,40 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   return s;
 }
 
+ConvSpec conv_spec(const Graph& graph, const Op& op) {
+  const ir::State& state = graph.state(op.state);
+  ConvSpec s{.channels = state.v_dim, .kept = state.window, .bias = op.one("bias").has_value()};
+  if (op.has(AttrName::fn)) s.fn = op.fn();
+  return s;
+}
+
+ScanSpec scan_spec(const Graph& graph, const Op& op) {
+  const ir::State& state = graph.state(op.state);
+  auto groups = [&](int input) { return graph.value(op.inputs[input]).type.dims[1].size; };
+  ScanSpec s{.heads = state.heads, .keys = state.k_dim, .values = state.v_dim};
+  if (op.kind == OpKind::ssm_scan) {
+    s.kind = ScanSpec::Kind::Ssm;
+    s.groups = groups(2);
+    s.dt_bias = op.one("dt_bias").has_value();
+    s.d = op.one("d").has_value();
+    if (graph.weight(op.one("a")->weight).shape.size() == 1) return s;
+    s.kind = ScanSpec::Kind::SsmStates;
+    s.values = s.heads, s.heads = 1;
+    return s;
+  }
+  s.groups = groups(0);
+  s.scale = static_cast<float>(op.f32(AttrName::scale));
+  if (op.kind == OpKind::delta_rule) {
+    s.kind = ScanSpec::Kind::Delta;
+    s.gate_of_keys = graph.value(op.inputs[3]).type.dims.size() == 3;
+    return s;
+  }
+  s.kind = ScanSpec::Kind::Decay;
+  s.alibi = op.f32(AttrName::alibi);
+  s.by = op.f32(AttrName::by);
+  return s;
+}
+
 RopeKernelSpec rope_kernel_spec(const Graph& graph, const Op& op) {
   const auto& dims = graph.value(op.inputs[0]).type.dims;  // [T, heads, dim]
   return {dims[1].size,
@@ -203,6 +237,10 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
       return op.i64(AttrName::period) < kTemperReach / kMaxTempers ? "temperatures of too short periods" : "";
     case OpKind::rope:
       return op.one("rope_fine") ? "" : "has no tables; pass fold_constants makes them";
+    case OpKind::conv:
+    case OpKind::ssm_scan:
+    case OpKind::delta_rule:
+    case OpKind::decay_attention:
     case OpKind::rms_norm:
     case OpKind::layer_norm:
     case OpKind::concat:

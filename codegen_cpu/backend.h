@@ -4,6 +4,7 @@
 #include "codegen_cpu/experts.h"
 #include "codegen_cpu/isa.h"
 #include "codegen_cpu/kernels/attention/attention.h"
+#include "codegen_cpu/kernels/recurrent/recurrent.h"
 #include "codegen_cpu/kernels/route/route.h"
 #include "compiler/backend.h"
 
@@ -37,6 +38,8 @@ class CpuBackend : public Backend {
 
 // The kernels' description of an attn_block or attention, and of a rope.
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
+ConvSpec conv_spec(const ir::Graph& graph, const ir::Op& op);
+ScanSpec scan_spec(const ir::Graph& graph, const ir::Op& op);
 RopeKernelSpec rope_kernel_spec(const ir::Graph& graph, const ir::Op& op);
 // And of the ops of a mixture of experts.
 RouteSpec route_spec(const ir::Graph& graph, const ir::Op& op);

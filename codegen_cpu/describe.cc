@@ -73,8 +73,9 @@ class Constants {
 Constant* groups_of(Constants& c, const plan::Plan& plan) {
   std::vector<Constant*> rows;
   for (const plan::GroupPlan& g : plan.groups)
-    rows.push_back(c.structure({c.u32(g.kind), c.u32(static_cast<uint64_t>(g.window)),
-                                c.u64s(g.block_bytes, GC_KV_TYPES), c.u64(static_cast<uint64_t>(g.seq_bytes))}));
+    rows.push_back(
+        c.structure({c.u32(g.kind), c.u32(static_cast<uint64_t>(g.window)),
+                     c.u64s(g.block_bytes, GC_KV_TYPES), c.u64(static_cast<uint64_t>(g.seq_bytes))}));
   return c.table(rows);
 }
 

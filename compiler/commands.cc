@@ -98,7 +98,8 @@ int Commands::run_inspect(std::ostream& out) {
       p = {{"isa", plan.isa},
            {"weights_bytes", plan.weights},
            {"n_ctx", plan.n_ctx},
-           {"arena_bytes", plan.arena}};
+           {"arena_bytes", plan.arena},
+           {"recurrent_bytes", plan.recurrent}};
       for (const MemoryPlan::Kv& kv : plan.kv)
         p["kv"][kv.type] = {{"context_bytes", kv.context}, {"bytes_per_token", kv.per_token}};
       p["passes"] = plan.passes;
@@ -115,6 +116,8 @@ int Commands::run_inspect(std::ostream& out) {
   for (const MemoryPlan::Kv& kv : plan.kv)
     out << "  KV " << kv.type << "   " << human_bytes(kv.context) << " for a context of " << plan.n_ctx
         << ", " << human_bytes(kv.per_token) << " a token in layers without a window\n";
+  if (plan.recurrent > 0)
+    out << "  states   " << human_bytes(plan.recurrent) << " of recurrent states and their snapshot\n";
   out << "  scratch  " << human_bytes(plan.arena) << " for steps of 512 rows on 2 workers\n  passes  ";
   for (const std::string& pass : plan.passes) out << " " << pass;
   out << "\n";

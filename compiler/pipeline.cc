@@ -308,7 +308,10 @@ class Compilation {
     log_ << "\n";
     const int64_t n_ctx = std::min<int64_t>(info.n_ctx_train, 4096);
     log_ << "  a context of " << n_ctx << " takes "
-         << human_bytes(plan::kv_bytes(plan, GC_KV_F16, n_ctx, 512)) << " of KV (f16)\n";
+         << human_bytes(plan::kv_bytes(plan, GC_KV_F16, n_ctx, 512)) << " of KV (f16)";
+    if (const int64_t states = plan::recurrent_bytes(plan); states > 0)
+      log_ << " and " << human_bytes(states) << " of recurrent states";
+    log_ << "\n";
     if (link::has_sidecar(input_))
       log_ << "  weights in " << out << link::kSidecarSuffix << ": keep it beside "
            << (options_.emit == Emit::kExecutable || options_.emit == Emit::kShared ? out : "the program")
@@ -381,6 +384,7 @@ MemoryPlan memory_plan(const gguf::File& file) {
         if (group.kind == GC_STATE_KV_FULL) per_token += group.block_bytes[type] / GC_KV_BLOCK;
       out.kv.push_back({kKvNames[type], plan::kv_bytes(plan, type, out.n_ctx, kChunk), per_token});
     }
+    out.recurrent = plan::recurrent_bytes(plan);
     const gc_arena& a = plan.arena;
     out.arena = static_cast<int64_t>(a.fixed + a.per_output + kChunk * a.per_row +
                                      2 * (a.per_worker + kChunk * a.per_worker_row));

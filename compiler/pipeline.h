@@ -27,6 +27,7 @@ struct MemoryPlan {
     int64_t per_token = 0;  // that grow with each token once rings are full
   };
   std::vector<Kv> kv;
+  int64_t recurrent = 0;            // bytes of recurrent states and their snapshot
   int64_t arena = 0;                // bytes of scratch for steps of 512 rows, one output, two workers
   std::vector<std::string> passes;  // that would change the graph
 };

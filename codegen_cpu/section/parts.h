@@ -23,6 +23,9 @@ void emit_softcap_columns(const Scope& scope, const plan::Step& step, const ir::
 // attention, attn_block.
 void emit_attention(const Scope& scope, const ir::Op& op);
 
+// conv, ssm_scan, delta_rule, decay_attention.
+void emit_recurrent(const Scope& scope, const ir::Op& op);
+
 // experts_in, experts_out.
 void emit_experts(const Scope& scope, const plan::Step& step, const ir::Op& op);
 

@@ -78,6 +78,11 @@ class SectionEmitter : Scope {
       case OpKind::attn_block:
       case OpKind::attention:
         return emit_attention(*this, op);
+      case OpKind::conv:
+      case OpKind::ssm_scan:
+      case OpKind::delta_rule:
+      case OpKind::decay_attention:
+        return emit_recurrent(*this, op);
       case OpKind::experts_in:
       case OpKind::experts_out:
         return emit_experts(*this, step, op);

@@ -7,15 +7,19 @@ ir::ValueId scaled(ir::Builder& b, ir::ValueId x, double by, const std::string& 
   return by == 1 ? x : b.scale(x, by, name);
 }
 
-// Attention of x, which is normed.
+// Attention of x, which is normed, or what is in its place.
 ir::ValueId attention_branch(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) {
   ir::ValueId h;
   if (l.latent.out) {
     h = latent_attention(b, x, l.latent, layer, l.prefix);
   } else if (l.attn.qkv) {
     h = self_attention(b, x, l.attn, kv_state(b, layer, l.attn.shape, l.attn.window), l.prefix);
-  } else {
+  } else if (l.attn.out) {
     h = linear(b, x, l.attn.out, l.prefix + "attn_proj");
+  }
+  if (l.mixer) {
+    const ir::ValueId mixed = l.mixer(b, x, layer, l.prefix);
+    h = h.valid() ? b.add(h, mixed, l.prefix + "mixers") : mixed;
   }
   h = norm(b, h, l.post_attn_norm, l.prefix + "attn_post_norm");
   return scaled(b, h, l.branch_scale, l.prefix + "attn_scaled");
@@ -42,7 +46,7 @@ ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) 
   }
   const ir::ValueId input = x;
   const bool feeds = l.ffn || l.moe;
-  if (l.attn.out || l.latent.out) {
+  if (l.attn.out || l.latent.out || l.mixer) {
     const ir::ValueId h = norm(b, x, l.attn_norm, l.prefix + "attn_norm");
     x = b.add(x, attention_branch(b, h, l, layer), l.prefix + (feeds ? "attn_residual" : "l_out"));
   }

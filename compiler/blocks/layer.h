@@ -4,6 +4,8 @@
 //   in turn:   h = x + post(attention(norm(x)));  y = h + post(ffn(norm(h)))
 //   parallel:  y = x + attention(norm(x)) + ffn(norm'(x)), norm' the ffn's own norm or attention's
 //
+// A recurrent layer has a mixer in attention's place, or beside it.
+//
 // Any norm may be missing; then its input passes as it is. A layer may lack attention or feed-forward network, and
 // attention may be its output matrix alone (pruned models).
 //
@@ -18,6 +20,7 @@
 #include "compiler/blocks/latent.h"
 #include "compiler/blocks/moe.h"
 #include "compiler/blocks/norm.h"
+#include "compiler/blocks/recurrent.h"
 #include "compiler/ir/builder.h"
 
 namespace gc::blocks {
@@ -25,10 +28,11 @@ namespace gc::blocks {
 struct Layer {
   std::string prefix;  // "blk.3."
   Norm attn_norm, post_attn_norm, ffn_norm, post_ffn_norm;
-  Attention attn;             // without `out`: none; without q, k and v: out alone
-  LatentAttention latent;     // in place of attn
-  Ffn ffn;                    // without `up`: none
-  Moe moe;                    // in place of ffn, or where moe_norm is given beside it
+  Attention attn;          // without `out`: none; without q, k and v: out alone
+  LatentAttention latent;  // in place of attn
+  Mixer mixer;             // in place of attention, or beside it: both see attn_norm's result and are added
+  Ffn ffn;                 // without `up`: none
+  Moe moe;                 // in place of ffn, or where moe_norm is given beside it
   bool early_router = false;  // experts are chosen by the layer's input
   Norm moe_norm;  // of the layer's input: what the experts see; their results are added at the end
   bool parallel = false;

@@ -16,7 +16,8 @@ ir::ValueId gated_shared(ir::Builder& b, ir::ValueId x, const Moe& m, const std:
 ir::ValueId moe(ir::Builder& b, ir::ValueId x, ir::ValueId routed, const Moe& m, const std::string& prefix) {
   const ir::ValueId logits = linear(b, routed, m.router, prefix + "ffn_moe_logits");
   const ir::ValueId weights = b.route(logits, m.route, prefix + "ffn_moe_weights");
-  const ir::ValueId h = b.experts_in(x, weights, m.experts, prefix + "ffn_moe_act");
+  const ir::ValueId seen = m.latent_in ? linear(b, x, m.latent_in, prefix + "ffn_latent") : x;
+  const ir::ValueId h = b.experts_in(seen, weights, m.experts, prefix + "ffn_moe_act");
   ir::ValueId y = b.experts_out(h, weights, m.down, m.down_bias, !m.experts.weigh, prefix + "ffn_moe_out");
   if (m.second_down.valid()) {
     const ir::ValueId second = b.experts_in(y, weights, m.second, prefix + "ffn_moe_second_act");
@@ -24,6 +25,7 @@ ir::ValueId moe(ir::Builder& b, ir::ValueId x, ir::ValueId routed, const Moe& m,
         b.experts_out(second, weights, m.second_down, {}, /*weigh=*/true, prefix + "ffn_moe_second");
     y = b.add(y, b.scale(z, m.second_scale, prefix + "ffn_moe_second_scaled"), prefix + "ffn_moe_both");
   }
+  if (m.latent_out) y = linear(b, y, m.latent_out, prefix + "ffn_latent_out");
   if (m.shared) {
     y = b.add(y, ffn(b, x, m.shared, prefix + "ffn_shexp_"), prefix + "ffn_moe_sum");
   } else if (m.shared_gate) {

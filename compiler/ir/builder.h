@@ -121,8 +121,9 @@ class Builder {
   ValueId attention(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
                     std::string name);
   // Recurrences, see ops.def. fn: none, or what the convolution's sums go through.
-  ValueId conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state, std::string name);
-  ValueId ssm_scan(const SsmArgs& args, StateId state, std::string name);  // [T, H, P]
+  ValueId conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state,
+               std::string name);
+  ValueId ssm_scan(const SsmArgs& args, StateId state, std::string name);      // [T, H, P]
   ValueId delta_rule(const DeltaArgs& args, StateId state, std::string name);  // [T, H, V]
   ValueId decay_attention(ValueId q, ValueId k, ValueId v, const DecayArgs& args, StateId state,
                           std::string name);  // [T, H, V]

@@ -697,8 +697,7 @@ class Interpreter::Step {
   void recur() {
     Recurrence r{.op = *op_, .out = &out()};
     for (size_t i = 0; i < op_->inputs.size(); i++) r.in.push_back(&in(int(i)));
-    for (const WeightUse& use : op_->weights)
-      r.weights[slots(op_->kind)[use.slot].name] = whole(use.weight);
+    for (const WeightUse& use : op_->weights) r.weights[slots(op_->kind)[use.slot].name] = whole(use.weight);
     if (op_->kind == OpKind::ssm_scan) r.decay_of_states = g_.weight(op_->one("a")->weight).shape.size() == 2;
     const State& state = g_.state(op_->state);
     for (size_t t = 0; t < rows_.size(); t++) {

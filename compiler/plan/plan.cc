@@ -441,8 +441,14 @@ int64_t kv_bytes(const Plan& plan, int kv_type, int64_t positions, int64_t chunk
     if (group.kind == GC_STATE_KV_RING)
       blocks = std::min<int64_t>(
           blocks, gc_ring_blocks(static_cast<uint32_t>(group.window), static_cast<uint32_t>(chunk)));
-    bytes += group.has_blocks() ? blocks * group.block_bytes[kv_type] : 2 * group.seq_bytes;
+    bytes += blocks * group.block_bytes[kv_type];
   }
+  return bytes;
+}
+
+int64_t recurrent_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const GroupPlan& group : plan.groups) bytes += 2 * group.seq_bytes;
   return bytes;
 }
 

@@ -120,7 +120,9 @@ Plan make_plan(ir::Graph graph, const Backend& backend);
 // The schedule as text: a line a step with its split, meet, buffers; then memory.
 std::string print(const Plan& plan);
 
-// Bytes of a context: KV of one sequence of n positions in chunks of `chunk` rows, recurrent states and their snapshot.
+// Bytes of a context: KV of one sequence of n positions in chunks of `chunk` rows.
 int64_t kv_bytes(const Plan& plan, int kv_type, int64_t positions, int64_t chunk);
+// Bytes of one sequence's recurrent states and their snapshot, whatever the context.
+int64_t recurrent_bytes(const Plan& plan);
 
 }  // namespace gc::plan

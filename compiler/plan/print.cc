@@ -97,8 +97,7 @@ std::string print(const Plan& plan) {
       out << (g.kind == GC_STATE_CONV ? "conv" : "ssm") << ", " << g.seq_bytes << " bytes a sequence\n";
       continue;
     }
-    out
-        << (g.kind == GC_STATE_KV_RING ? cat("ring of window ", g.window) : "full") << ", block of "
+    out << (g.kind == GC_STATE_KV_RING ? cat("ring of window ", g.window) : "full") << ", block of "
         << GC_KV_BLOCK << " positions: " << g.block_bytes[GC_KV_F32] << " bytes f32, "
         << g.block_bytes[GC_KV_F16] << " f16, " << g.block_bytes[GC_KV_BF16] << " bf16, "
         << g.block_bytes[GC_KV_Q8_0] << " q8_0\n";
@@ -106,10 +105,10 @@ std::string print(const Plan& plan) {
   out << "weights: " << plan.packed.size() << " tensors, " << plan.weights_bytes << " bytes\n";
   for (const Packed& p : plan.packed)
     out << "  " << p.offset << " " << p.name << " "
-        << (p.kind == Packed::Kind::Panels  ? name(plan.graph.weight(p.weight).format)
-            : p.kind == Packed::Kind::Table ? "table"
+        << (p.kind == Packed::Kind::Panels       ? name(plan.graph.weight(p.weight).format)
+            : p.kind == Packed::Kind::Table      ? "table"
             : p.kind == Packed::Kind::Transposed ? "transposed"
-                                            : "vector")
+                                                 : "vector")
         << " " << p.rows << "x" << p.cols << ", " << p.bytes << " bytes\n";
   return out.str();
 }

@@ -295,6 +295,64 @@ TEST(KvCache, RefusesTypesWithoutKernels) {
   EXPECT_EQ(kv.init(kProgram, {1, 64, 1, 9}, libc_allocator()), kErrArgument);
 }
 
+// Two sequences of a program with keys in one group, recurrent states in the other.
+const gc_group kRecurrentGroups[] = {{GC_STATE_KV_FULL, 0, {4096, 2048, 0, 0}, 0}, {GC_STATE_SSM, 0, {}, 64}};
+
+gc_program recurrent_program() {
+  gc_program p = make_program();
+  p.groups = kRecurrentGroups;
+  return p;
+}
+
+uint32_t& state_of(const KvCache& kv, uint32_t seq) {
+  return *reinterpret_cast<uint32_t*>(kv.pools()[1] + 64u * kv.seqs()[seq].tables[1].blocks[0]);
+}
+
+TEST(KvCache, RecurrentStatesGoBackToTheirSnapshotOrToNothing) {
+  const gc_program program = recurrent_program();
+  KvCache kv;
+  ASSERT_EQ(kv.init(program, {2, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);
+  EXPECT_TRUE(kv.is_recurrent());
+  EXPECT_EQ(kv.bytes(), 2 * 16u * 2048 + 2 * 2 * 64u);
+  EXPECT_EQ(kv_pool_bytes(program, kv.options()), kv.bytes());
+  EXPECT_EQ(recurrent_pool_bytes(program, 2), 2 * 2 * 64u);
+  EXPECT_NE(&state_of(kv, 0), &state_of(kv, 1));
+  ASSERT_EQ(kv.grow(0, 100), kOk);
+  state_of(kv, 0) = 100, state_of(kv, 1) = 7;
+  kv.keep(0);
+  ASSERT_EQ(kv.grow(0, 130), kOk);
+  state_of(kv, 0) = 130;
+  kv.shrink(0, 120);  // rows that were never computed
+  EXPECT_EQ(kv.length(0), 120u);
+  EXPECT_EQ(state_of(kv, 0), 130u);
+  EXPECT_EQ(kv.truncate(0, 110), 100u);
+  EXPECT_EQ(kv.length(0), 100u);
+  EXPECT_EQ(state_of(kv, 0), 100u);
+  ASSERT_EQ(kv.grow(0, 101), kOk);
+  EXPECT_EQ(kv.truncate(0, 100), 100u);
+  EXPECT_EQ(kv.truncate(0, 99), 0u);
+  ASSERT_EQ(kv.grow(0, 200), kOk);
+  EXPECT_EQ(kv.truncate(0, 150), 0u);  // the snapshot was of another history
+  EXPECT_EQ(state_of(kv, 1), 7u);
+}
+
+TEST(Session, AbortsRecurrentProgramsBetweenSteps) {
+  const gc_program program = recurrent_program();
+  const Model m{&program, model().facts, nullptr};
+  Session session;
+  char text[128] = "";
+  ASSERT_EQ(session.init(m, {.n_ctx = 300, .n_ubatch = 64, .workers = 1}, libc_allocator(), text), kOk);
+  EXPECT_EQ(session.memory().states, 2 * 64u);
+  std::vector<int32_t> ids(100, 2);
+  ASSERT_EQ(session.prompt(0, {ids.data(), ids.size()}, nullptr), kOk);
+  ASSERT_EQ(session.decode(0, 7, nullptr), kOk);
+  session.abort();
+  EXPECT_EQ(session.decode(0, 7, nullptr), kErrAborted);  // before it runs: nothing is lost
+  EXPECT_EQ(session.kv().length(0), 101u);
+  EXPECT_EQ(session.kv().truncate(0, 101), 101u);
+  EXPECT_EQ(session.kv().truncate(0, 100), 100u);  // the prompt's end
+}
+
 TEST(Session, ChunksPromptsAndKeepsPositions) {
   Session session;
   char text[128] = "";

@@ -22,9 +22,10 @@ uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options) {
   return ring < all ? ring : all;
 }
 
-uint64_t recurrent_bytes(const gc_program& program) {
+uint64_t recurrent_pool_bytes(const gc_program& program, uint32_t n_seqs) {
   uint64_t sum = 0;
-  for (uint32_t g = 0; g < program.n_groups; ++g) sum += program.groups[g].seq_bytes;
+  for (uint32_t g = 0; g < program.n_groups; ++g)
+    if (!has_blocks(program.groups[g])) sum += program.groups[g].seq_bytes * kSlots * n_seqs;
   return sum;
 }
 

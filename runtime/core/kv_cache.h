@@ -33,8 +33,8 @@ struct KvOptions {
 inline bool has_blocks(const gc_group& group) {
   return group.kind != GC_STATE_CONV && group.kind != GC_STATE_SSM;
 }
-// Bytes of one sequence's recurrent states.
-uint64_t recurrent_bytes(const gc_program& program);
+// Bytes of the pools of recurrent states, snapshots included.
+uint64_t recurrent_pool_bytes(const gc_program& program, uint32_t n_seqs);
 // Entries of a group's table for one sequence.
 uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options);
 // Bytes of all pools; 0 when a group has no kernels for the KV type.

@@ -48,6 +48,7 @@ SessionMemory session_memory(const Model& model, const SessionOptions& given) {
   const SessionOptions o = with_defaults(model, given);
   SessionMemory m;
   m.kv = kv_pool_bytes(*model.program, {o.n_seqs, o.n_ctx, o.n_ubatch, o.kv_type});
+  m.states = recurrent_pool_bytes(*model.program, o.n_seqs);
   m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o.n_ctx)) +
             Choice::bytes(o.workers, o.n_outputs, o.most_k);
   return m;

@@ -52,6 +52,7 @@ struct SessionOptions {
 // What a session takes, before it is made.
 struct SessionMemory {
   uint64_t kv = 0, arena = 0;
+  uint64_t states = 0;  // of kv: recurrent states and their snapshots
 };
 SessionMemory session_memory(const Model& model, const SessionOptions& options);
 
@@ -99,7 +100,9 @@ class Session {
   WorkerPool& pool() { return pool_; }
   const Model& model() const { return model_; }
   const SessionOptions& options() const { return options_; }  // with defaults filled in
-  SessionMemory memory() const { return {kv_.bytes(), arena_bytes_}; }
+  SessionMemory memory() const {
+    return {kv_.bytes(), arena_bytes_, recurrent_pool_bytes(*model_.program, options_.n_seqs)};
+  }
 
   Session() = default;
   Session(const Session&) = delete;

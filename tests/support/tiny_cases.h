@@ -40,6 +40,11 @@ inline std::vector<Case> tiny_cases() {
   all.push_back({"llama4", {.architecture = "llama4", .n_layer = 5, .n_expert = 3, .n_used = 1}});
   all.push_back({"bailingmoe2",
                  {.architecture = "bailingmoe2", .n_layer = 3, .n_expert = 16, .n_used = 4, .n_group = 4}});
+  // Recurrent layers first and last, in the everyday formats.
+  for (const char* name : {"jamba", "granitehybrid", "lfm2"})
+    all.push_back({name, {.architecture = name, .n_layer = 3}});
+  all.push_back(
+      {"granitehybrid_q8_0", {.architecture = "granitehybrid", .n_layer = 3, .format = Format::Q8_0}});
   for (Format format : {Format::Q4_0, Format::Q5_1, Format::Q8_0, Format::F16, Format::BF16}) {
     all.push_back(
         {"llama_" + std::string(info(format).text_name), {.architecture = "llama", .format = format}});

@@ -61,6 +61,9 @@ class TinyTensors {
   void biases(const std::string& name, uint64_t n, uint64_t rows) {
     writer_.tensor_f32(name, {rows, n}, values(name, n * rows, 0, 0.2f));
   }
+  void decays(const std::string& name, uint64_t rows, uint64_t n) {
+    writer_.tensor_f32(name, {rows, n}, values(name, n * rows, -1, 0.75f));
+  }
   void norm(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 1, 0.25f)); }
   void bias(const std::string& name, uint64_t n) { writer_.tensor_f32(name, {n}, values(name, n, 0, 0.2f)); }
 
@@ -95,11 +98,60 @@ inline void tiny_expert_keys(GgufWriter& w, const TinyModel& m) {
   w.u32(a + "leading_dense_block_count", 1).u32(a + "expert_shared_count", 1);
 }
 
+// Every other layer, from the first on, is recurrent.
+inline bool tiny_is_recurrent(const TinyModel& m) {
+  for (const char* name : {"jamba", "granitehybrid", "lfm2"})
+    if (m.architecture == name) return true;
+  return false;
+}
+
+inline void tiny_recurrent_keys(GgufWriter& w, const TinyModel& m) {
+  const std::string a = m.architecture + ".";
+  std::vector<uint32_t> kv_heads;
+  for (uint32_t i = 0; i < m.n_layer; ++i) kv_heads.push_back(i % 2 == 0 ? 0 : m.n_head_kv);
+  w.array(a + "attention.head_count_kv", GgufWriter::kU32, kv_heads);
+  w.u32(a + "ssm.inner_size", 2 * m.n_embd).u32(a + "ssm.conv_kernel", 4).u32(a + "ssm.state_size", 8);
+  w.u32(a + "ssm.time_step_rank", m.architecture == "jamba" ? 5 : 4).u32(a + "ssm.group_count", 2);
+  w.u32(a + "shortconv.l_cache", 3);
+}
+
+// The mixer of a recurrent layer: Mamba in jamba, Mamba 2 in granitehybrid, a short convolution in lfm2.
+inline void tiny_mixer(TinyTensors& t, const TinyModel& m, const std::string& blk) {
+  const uint64_t d = m.n_embd, inner = 2 * d, state = 8;
+  const auto linear = [&](const std::string& name, uint64_t rows, uint64_t cols) {
+    t.matrix(blk + name + ".weight", rows, cols, m.format_of(cols));
+  };
+  if (m.architecture == "lfm2") {
+    linear("shortconv.in_proj", 3 * d, d), linear("shortconv.out_proj", d, d);
+    t.matrix(blk + "shortconv.conv.weight", d, 3);
+    return;
+  }
+  const bool by_state = m.architecture == "jamba";
+  const uint64_t rank = by_state ? 5 : 4, channels = by_state ? inner : inner + 2 * 2 * state;
+  const uint64_t steps = by_state ? inner : rank;
+  linear("ssm_in", by_state ? 2 * inner : inner + channels + rank, d), linear("ssm_out", d, inner);
+  t.matrix(blk + "ssm_conv1d.weight", channels, 4), t.bias(blk + "ssm_conv1d.bias", channels);
+  t.bias(blk + "ssm_dt.bias", steps);
+  t.decays(blk + "ssm_a", by_state ? state : 1, steps);
+  if (by_state) {
+    linear("ssm_x", rank + 2 * state, inner), linear("ssm_dt", inner, rank), t.bias(blk + "ssm_d", inner);
+    t.norm(blk + "ssm_dt_norm.weight", rank), t.norm(blk + "ssm_b_norm.weight", state);
+    t.norm(blk + "ssm_c_norm.weight", state);
+  } else {
+    t.biases(blk + "ssm_d", rank, 1), t.biases(blk + "ssm_norm.weight", 2, inner / 2);
+  }
+}
+
 inline void tiny_keys(GgufWriter& w, const TinyModel& m) {
   const std::string a = m.architecture + ".";
   w.str("general.name", "tiny").u32(a + "context_length", m.context).u32(a + "embedding_length", m.n_embd);
   w.u32(a + "block_count", m.n_layer).u32(a + "feed_forward_length", m.n_ff);
-  w.u32(a + "attention.head_count", m.n_head).u32(a + "attention.head_count_kv", m.n_head_kv);
+  w.u32(a + "attention.head_count", m.n_head);
+  if (tiny_is_recurrent(m)) {
+    tiny_recurrent_keys(w, m);
+  } else {
+    w.u32(a + "attention.head_count_kv", m.n_head_kv);
+  }
   w.u32(a + "attention.key_length", m.head_dim).u32(a + "attention.value_length", m.head_dim);
   w.f32(a + "attention.layer_norm_rms_epsilon", 1e-6f);
   if (m.architecture == "gemma3") w.f32(a + "rope.freq_base", 1e6f);
@@ -133,7 +185,9 @@ inline void tiny_experts(TinyTensors& t, const TinyModel& m, const std::string& 
 
 inline void tiny_layer(TinyTensors& t, const TinyModel& m, const std::string& blk) {
   const bool gemma3 = m.architecture == "gemma3", sandwich = gemma3 || m.architecture == "gemma2";
-  const bool head_norms = gemma3 || m.architecture == "bailingmoe2", oss = m.architecture == "gpt-oss";
+  const bool lfm2 = m.architecture == "lfm2", recurrent = tiny_is_recurrent(m) && (blk[4] - '0') % 2 == 0;
+  const bool head_norms = gemma3 || lfm2 || m.architecture == "bailingmoe2",
+             oss = m.architecture == "gpt-oss";
   const bool dense_lead = m.architecture == "bailingmoe2" && blk == "blk.0.";
   const uint64_t d = m.n_embd, q = uint64_t{m.n_head} * m.head_dim, kv = uint64_t{m.n_head_kv} * m.head_dim;
   t.norm(blk + "attn_norm.weight", d);
@@ -141,15 +195,17 @@ inline void tiny_layer(TinyTensors& t, const TinyModel& m, const std::string& bl
     t.matrix(blk + name + ".weight", rows, cols, m.format_of(cols));
     if (m.biases) t.bias(blk + name + ".bias", rows);
   };
-  if (m.fused_qkv) {
+  if (recurrent) {
+    tiny_mixer(t, m, blk);
+  } else if (m.fused_qkv) {
     linear("attn_qkv", q + 2 * kv, d);
   } else {
     linear("attn_q", q, d), linear("attn_k", kv, d), linear("attn_v", kv, d);
   }
   if (oss) t.bias(blk + "attn_sinks.weight", m.n_head);
-  if (head_norms)
+  if (head_norms && !recurrent)
     t.norm(blk + "attn_q_norm.weight", m.head_dim), t.norm(blk + "attn_k_norm.weight", m.head_dim);
-  linear("attn_output", d, q);
+  if (!recurrent) linear("attn_output", d, q);
   if (sandwich) t.norm(blk + "post_attention_norm.weight", d);
   t.norm(blk + (oss ? "post_attention_norm.weight" : "ffn_norm.weight"), d);
   if (m.n_expert > 0 && !dense_lead) return tiny_experts(t, m, blk);
@@ -163,7 +219,7 @@ inline GgufWriter tiny_model(const TinyModel& m) {
   TinyTensors t(w, m.seed);
   t.matrix("token_embd.weight", m.n_vocab, m.n_embd, m.format_of(m.n_embd));
   for (uint32_t i = 0; i < m.n_layer; ++i) tiny_layer(t, m, "blk." + std::to_string(i) + ".");
-  t.norm("output_norm.weight", m.n_embd);
+  t.norm(m.architecture == "lfm2" ? "token_embd_norm.weight" : "output_norm.weight", m.n_embd);
   if (!m.tied) t.matrix("output.weight", m.n_vocab, m.n_embd, m.format_of(m.n_embd));
   if (m.rope_freqs) {
     std::vector<float> divisors;

@@ -145,13 +145,15 @@ def uniform(name, count):
 
 
 def float_weights(name, dims, tied):
-    """f32 in GGUF's order. Norms lie about 1, biases are small, matrices keep the size of what they multiply."""
+    """f32 in GGUF's order. Norms lie about 1, rates of decay below 0, biases are small, matrices keep the size of what they multiply."""
     u = uniform(name, int(np.prod(dims)))
     if name.startswith(("rope_freqs", "rope_factors")):
         w = 1 + np.abs(u)
+    elif "ssm_a" in name:
+        w = -np.abs(u) - 0.05
     elif "norm" in name and name.endswith(".weight"):
         w = 1 + np.float32(0.25) * u
-    elif name.endswith(".bias") or len(dims) == 1:
+    elif name.endswith(".bias") or min(dims) == 1 or len(dims) == 1:
         w = np.float32(0.2) * u
     elif name == "token_embd.weight" and not tied:
         w = u

@@ -239,8 +239,8 @@ TEST_P(Scans, GoOnRowByRow) {
     for (float& b : *x[4]) b = std::abs(b);
     for (float& k : *x[1]) k /= std::sqrt(static_cast<float>(spec.keys)) / 2;
   }
-  Weights w{Buffer<float>(static_cast<std::size_t>(n * spec.keys)), Buffer<float>(static_cast<std::size_t>(n)),
-            Buffer<float>(static_cast<std::size_t>(n))};
+  Weights w{Buffer<float>(static_cast<std::size_t>(n * spec.keys)),
+            Buffer<float>(static_cast<std::size_t>(n)), Buffer<float>(static_cast<std::size_t>(n))};
   testing::fill_random(w.a, 7);
   for (float& a : w.a) a = -std::abs(a);
   testing::fill_random(w.dt_bias, 8);
@@ -258,12 +258,13 @@ TEST_P(Scans, GoOnRowByRow) {
             [&](const gc_step* step, std::int64_t slot, const auto& at, std::int64_t lo, std::int64_t hi) {
               std::vector<std::unique_ptr<Gathered>> in;
               for (std::size_t i = 0; i < 5; ++i)
-                in.push_back(std::make_unique<Gathered>(*x[i < x.size() ? i : 0], i < x.size() ? sizes[i] : 1, at));
+                in.push_back(
+                    std::make_unique<Gathered>(*x[i < x.size() ? i : 0], i < x.size() ? sizes[i] : 1, at));
               auto p = [&](std::size_t i) { return in[i]->rows.data(); };
               auto stride = [&](std::size_t i) { return i < sizes.size() ? 4 * sizes[i] : 0; };
               Gathered out(y, n, at);
-              f(step, 1, slot, kOffset, p(0), stride(0), p(1), stride(1), p(2), stride(2), p(3), stride(3), p(4),
-                stride(4), w.a.data(), w.dt_bias.data(), w.d.data(), out.rows.data(), 4 * n, lo, hi);
+              f(step, 1, slot, kOffset, p(0), stride(0), p(1), stride(1), p(2), stride(2), p(3), stride(3),
+                p(4), stride(4), w.a.data(), w.dt_bias.data(), w.d.data(), out.rows.data(), 4 * n, lo, hi);
               scatter(out.rows, n, at, y);
             });
         if (is_first) std::memcpy(first.data(), y.data(), y.size() * 4);
@@ -282,15 +283,41 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ScanCase{"heads", {.kind = Kind::Ssm, .heads = 4, .groups = 2, .keys = 16, .values = 64, .d = true}},
         ScanCase{"heads_bias",
-                 {.kind = Kind::Ssm, .heads = 3, .groups = 1, .keys = 5, .values = 80, .dt_bias = true, .d = true}},
+                 {.kind = Kind::Ssm,
+                  .heads = 3,
+                  .groups = 1,
+                  .keys = 5,
+                  .values = 80,
+                  .dt_bias = true,
+                  .d = true}},
         ScanCase{"heads_small", {.kind = Kind::Ssm, .heads = 2, .groups = 2, .keys = 8, .values = 3}},
         ScanCase{"states",
-                 {.kind = Kind::SsmStates, .heads = 1, .groups = 1, .keys = 16, .values = 72, .dt_bias = true, .d = true}},
-        ScanCase{"delta", {.kind = Kind::Delta, .heads = 4, .groups = 2, .keys = 32, .values = 64, .scale = 0.25f}},
+                 {.kind = Kind::SsmStates,
+                  .heads = 1,
+                  .groups = 1,
+                  .keys = 16,
+                  .values = 72,
+                  .dt_bias = true,
+                  .d = true}},
+        ScanCase{"delta",
+                 {.kind = Kind::Delta, .heads = 4, .groups = 2, .keys = 32, .values = 64, .scale = 0.25f}},
         ScanCase{"delta_keys",
-                 {.kind = Kind::Delta, .heads = 2, .groups = 2, .keys = 40, .values = 96, .gate_of_keys = true, .scale = 0.5f}},
+                 {.kind = Kind::Delta,
+                  .heads = 2,
+                  .groups = 2,
+                  .keys = 40,
+                  .values = 96,
+                  .gate_of_keys = true,
+                  .scale = 0.5f}},
         ScanCase{"decay",
-                 {.kind = Kind::Decay, .heads = 4, .groups = 4, .keys = 24, .values = 32, .scale = 1, .alibi = 8, .by = 0.5}}),
+                 {.kind = Kind::Decay,
+                  .heads = 4,
+                  .groups = 4,
+                  .keys = 24,
+                  .values = 32,
+                  .scale = 1,
+                  .alibi = 8,
+                  .by = 0.5}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

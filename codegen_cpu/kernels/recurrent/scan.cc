@@ -191,15 +191,15 @@ class Unit {
   Values sums(const std::function<Values(Value* i, Values acc)>& add) {
     const std::size_t n = parts();
     const std::int64_t step = spec_.keys % 2 == 0 ? 2 : 1;
-    Values all = e_.for_range(e_.i64(0), e_.i64(spec_.keys), step,
-                              Values(n * static_cast<std::size_t>(step), v_.zero()),
-                              [&](Value* i, const Values& acc) {
-                                Values out = add(i, Values(acc.begin(), acc.begin() + n));
-                                if (step == 1) return out;
-                                const Values odd = add(b_.CreateAdd(i, e_.i64(1)), Values(acc.begin() + n, acc.end()));
-                                out.insert(out.end(), odd.begin(), odd.end());
-                                return out;
-                              });
+    Values all =
+        e_.for_range(e_.i64(0), e_.i64(spec_.keys), step,
+                     Values(n * static_cast<std::size_t>(step), v_.zero()), [&](Value* i, const Values& acc) {
+                       Values out = add(i, Values(acc.begin(), acc.begin() + n));
+                       if (step == 1) return out;
+                       const Values odd = add(b_.CreateAdd(i, e_.i64(1)), Values(acc.begin() + n, acc.end()));
+                       out.insert(out.end(), odd.begin(), odd.end());
+                       return out;
+                     });
     if (step == 1) return all;
     return values([&](std::size_t p) { return v_.add(all[p], all[n + p]); });
   }
@@ -267,9 +267,9 @@ std::int64_t ScanSpec::block(const Isa& isa) const {
 
 llvm::Function* scan(Emitter& e, const ScanSpec& spec) {
   const std::vector<Arg> args = {
-      in("step"),    i64("group"), i64("slot_bytes"), i64("offset"), in("x0"),    i64("x0s"), in("x1"),
-      i64("x1s"),    in("x2"),     i64("x2s"),        in("x3"),      i64("x3s"),  in("x4"),   i64("x4s"),
-      in("a"),       in("dt_bias"), in("d"),          out("y"),      i64("ys"),   i64("lo"),  i64("hi")};
+      in("step"), i64("group"),  i64("slot_bytes"), i64("offset"), in("x0"),   i64("x0s"), in("x1"),
+      i64("x1s"), in("x2"),      i64("x2s"),        in("x3"),      i64("x3s"), in("x4"),   i64("x4s"),
+      in("a"),    in("dt_bias"), in("d"),           out("y"),      i64("ys"),  i64("lo"),  i64("hi")};
   return e.function(name_of(spec), args, [&, spec](const Args& a) {
     auto& b = e.b();
     const Slots slots(e, a);

@@ -33,11 +33,13 @@ std::vector<blocks::HeadShape> head_shapes(const Keys& keys, std::int64_t n_laye
   const std::vector<std::int64_t> n_head_kv = keys.sizes("attention.head_count_kv", n_layer, n_head, least);
   const auto head_dim = [&](std::string_view suffix) {
     if (const auto dim = keys.find_size(suffix)) return *dim;
-    if (n_head[0] == 0 || n_embd % n_head[0] != 0) {
+    const std::int64_t most = *std::max_element(n_head.begin(), n_head.end());
+    if (most == 0 && least == 0) return std::int64_t{0};
+    if (n_embd % most != 0) {
       keys.fail("attention.head_count", cat("expected a divisor of embedding_length ", n_embd, ", since ",
-                                            quote(keys.full(suffix)), " is missing; found ", n_head[0]));
+                                            quote(keys.full(suffix)), " is missing; found ", most));
     }
-    return n_embd / n_head[0];
+    return n_embd / most;
   };
   const std::int64_t k_dim = head_dim("attention.key_length"), v_dim = head_dim("attention.value_length");
   for (const auto& [suffix, dim] :

@@ -68,7 +68,8 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
                               .clamp = f.clamp_key,
                               .experts = f.unused_experts || f.experts.in != Form::Experts::In::None});
   const char* eps = f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps;
-  Shared k{.s = decoder_sizes(keys, eps, {.eps = f.zero_eps, .layers = f.pruned}, f.latent.local_sizes)};
+  const MayBeZero zero{.eps = f.zero_eps, .layers = f.pruned || f.mixer != nullptr};
+  Shared k{.s = decoder_sizes(keys, eps, zero, f.latent.local_sizes)};
   for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
   if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f);
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
@@ -282,6 +283,33 @@ void limit_reach(const Form& f, Shared& k, std::vector<std::string>& warnings) {
                            " tokens, up to where it sees all, the model was made for ", k.s.n_ctx_train));
 }
 
+blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const Shared& k, std::int64_t i) {
+  const DecoderSizes& s = k.s;
+  const blocks::HeadShape& heads = s.heads[i];
+  blocks::Layer l{.prefix = layer_prefix(i), .parallel = f.parallel};
+  const bool network = s.n_ff[i] > 0, alone = f.single && network;
+  const bool recurrent = f.mixer != nullptr && !alone && (heads.n_head_kv == 0 || f.mixer_beside);
+  const bool attends = !alone && (f.mixer != nullptr ? heads.n_head_kv > 0 : heads.n_head > 0);
+  if (attends || recurrent) {
+    l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
+    if (attends && f.latent.there) {
+      l.latent = latent_attention_of(tensors, f, k, i);
+    } else if (attends) {
+      l.attn = attention_of(tensors, f, k, i);
+    }
+    if (recurrent) l.mixer = f.mixer(keys, tensors, s, l.prefix);
+    l.post_attn_norm = norm_of(tensors, f, l.prefix, f.post_attn_norm, s);
+  }
+  if (network) {
+    l.ffn_norm = norm_of(tensors, f, l.prefix, f.single ? f.attn_norm : f.ffn_norm, s);
+    feed_forward(tensors, f, k, i, l);
+    l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
+  }
+  if (f.indexed) tensors.ignore_all(l.prefix + "indexer.");
+  if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
+  return l;
+}
+
 }  // namespace
 
 LoadedModel load_dense(const File& file, const Form& f) {
@@ -310,26 +338,9 @@ LoadedModel load_dense(const File& file, const Form& f) {
   std::vector<blocks::Layer> layers;
   tensors.ignore_layers_from(s.n_layer);
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
-    blocks::Layer l{.prefix = layer_prefix(i), .parallel = f.parallel};
-    if (s.heads[i].n_head > 0) {
-      l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
-      if (f.latent.there) {
-        l.latent = latent_attention_of(tensors, f, k, i);
-      } else {
-        l.attn = attention_of(tensors, f, k, i);
-      }
-      l.post_attn_norm = norm_of(tensors, f, l.prefix, f.post_attn_norm, s);
-    }
-    if (s.n_ff[i] > 0) {
-      l.ffn_norm = norm_of(tensors, f, l.prefix, f.ffn_norm, s);
-      feed_forward(tensors, f, k, i, l);
-      l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
-    }
-    if (f.indexed) tensors.ignore_all(l.prefix + "indexer.");
-    if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
-    layers.push_back(std::move(l));
+    layers.push_back(layer_of(keys, tensors, f, k, i));
   }
-  const blocks::Norm output_norm = norm_of(tensors, f, "", "output_norm", s);
+  const blocks::Norm output_norm = norm_of(tensors, f, "", f.output_norm, s);
   const bool own_head =
       f.head == Form::Head::Own || (f.head == Form::Head::OwnIfThere && tensors.has("output.weight"));
   blocks::Linear head = own_head ? tensors.linear("output", s.n_vocab, s.n_embd)

@@ -5,13 +5,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "compiler/blocks/attention.h"
 #include "compiler/blocks/norm.h"
+#include "compiler/blocks/recurrent.h"
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/arch/keys.h"
 
 namespace gc::gguf {
+
+struct DecoderSizes;
+class Tensors;
 
 struct Form {
   const char* name;  // general.architecture
@@ -26,6 +31,7 @@ struct Form {
   const char* post_attn_norm = nullptr;
   const char* ffn_norm = "ffn_norm";
   const char* post_ffn_norm = nullptr;
+  const char* output_norm = "output_norm";
 
   // Norms of q and k: attn_q_norm, attn_k_norm.
   enum class HeadNorms {
@@ -92,6 +98,12 @@ struct Form {
     bool key_norm = false;     // attn_k_norm, of what turns of the key
     bool local_sizes = false;  // sliding layers have sizes of their own: *_swa
   } latent;
+
+  // Recurrent layers: those without key heads, or all where it stands beside attention. Reads a layer's tensors.
+  using MixerOf = blocks::Mixer (*)(const Keys&, Tensors&, const DecoderSizes&, const std::string& prefix);
+  MixerOf mixer = nullptr;
+  bool mixer_beside = false;
+  bool single = false;  // a layer is one thing alone behind attn_norm: a network where it has hidden units
 
   // Feed-forward network, in turn with attention or beside it.
   ir::Fn fn = ir::Fn::silu;

@@ -87,6 +87,23 @@ void second_mixture(Tensors& tensors, const Experts& e, const ExpertSizes& s, co
   m.second_scale = e.second_scale;
 }
 
+// Size of what the experts read and give; the products around them.
+std::int64_t latent_of(Tensors& tensors, const std::string& prefix, std::int64_t n_embd, blocks::Moe& m) {
+  if (!tensors.has(prefix + "ffn_latent_down.weight")) return n_embd;
+  const std::int64_t n = tensors.rows_of(prefix + "ffn_latent_down.weight");
+  m.latent_in = tensors.linear(prefix + "ffn_latent_down", n, n_embd);
+  m.latent_out = tensors.linear(prefix + "ffn_latent_up", n_embd, n);
+  return n;
+}
+
+blocks::Ffn shared_of(Tensors& tensors, const Form& form, const std::string& prefix, std::int64_t n_embd) {
+  const std::int64_t n = tensors.rows_of(prefix + "ffn_up_shexp.weight");
+  if (form.gate != Form::Gate::None) return tensors.gated_ffn(prefix, n, n_embd, form.fn, "_shexp");
+  return {.up = tensors.linear(prefix + "ffn_up_shexp", n, n_embd),
+          .down = tensors.linear(prefix + "ffn_down_shexp", n_embd, n),
+          .fn = form.fn};
+}
+
 }  // namespace
 
 ExpertSizes expert_sizes(const Keys& keys, const Form& form) {
@@ -126,7 +143,8 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
              .scale = s.scale,
              .groups = s.groups,
              .groups_used = s.groups_used};
-  m.experts = {.up = tensors.stack(name(joined ? "gate_up" : "up", "_exps.weight"), s.n, up_rows, n_embd),
+  const std::int64_t n_in = latent_of(tensors, prefix, n_embd, m);
+  m.experts = {.up = tensors.stack(name(joined ? "gate_up" : "up", "_exps.weight"), s.n, up_rows, n_in),
                .up_bias = tensors.find_vectors(name(joined ? "gate_up" : "up", "_exps.bias"), s.n, up_rows),
                .joined = joined,
                .used = s.used,
@@ -134,20 +152,19 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
                .weigh = e.weigh_input,
                .limit = s.limit,
                .up_add = e.up_add};
-  if (!joined) {
-    m.experts.gate = tensors.stack(name("gate", "_exps.weight"), s.n, n_ff, n_embd);
+  if (!joined && form.gate != Form::Gate::None) {
+    m.experts.gate = tensors.stack(name("gate", "_exps.weight"), s.n, n_ff, n_in);
     m.experts.gate_bias = tensors.find_vectors(name("gate", "_exps.bias"), s.n, n_ff);
   }
-  m.down = tensors.stack(name("down", "_exps.weight"), s.n, n_embd, n_ff);
-  m.down_bias = tensors.find_vectors(name("down", "_exps.bias"), s.n, n_embd);
+  m.down = tensors.stack(name("down", "_exps.weight"), s.n, n_in, n_ff);
+  m.down_bias = tensors.find_vectors(name("down", "_exps.bias"), s.n, n_in);
   if (e.second_scale > 0) second_mixture(tensors, e, s, prefix, form.fn, n_embd, m);
   if (e.dense == Experts::Dense::Added && tensors.has(prefix + "ffn_up.weight")) {
     m.shared = tensors.gated_ffn(prefix, tensors.rows_of(prefix + "ffn_up.weight"), n_embd, form.fn);
   } else if (tensors.has(prefix + "ffn_gate_inp_shexp.weight")) {
     gated_shared(tensors, prefix, form.fn, n_embd, m);
   } else if (s.shared || tensors.has(prefix + "ffn_up_shexp.weight")) {
-    m.shared =
-        tensors.gated_ffn(prefix, tensors.rows_of(prefix + "ffn_up_shexp.weight"), n_embd, form.fn, "_shexp");
+    m.shared = shared_of(tensors, form, prefix, n_embd);
   }
   m.shared.limit = form.ffn_limit, m.shared.up_one = form.ffn_up_one;
   if (m.shared || m.shared_gate) m.sum_scale = e.sum_scale;

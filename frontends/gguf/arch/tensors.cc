@@ -74,6 +74,13 @@ blocks::Linear Tensors::linear(const std::string& stem, std::int64_t out, std::i
   return {matrix(stem + ".weight", out, in), find_vector(stem + ".bias", out)};
 }
 
+ir::WeightId Tensors::floats(const std::string& name, std::int64_t rows, std::int64_t cols) {
+  const Tensor& tensor = required(name, {rows, cols});
+  if (info(tensor.format).kind == FormatKind::kBlock)
+    file_.fail_tensor(tensor.name, cat("expected a matrix of floats, found type ", gc::name(tensor.format)));
+  return use(tensor, {rows, cols});
+}
+
 ir::WeightId Tensors::flat(const std::string& name, std::int64_t rows, std::int64_t cols) {
   return use(required(name, {rows, cols}), {rows, cols}, {rows * cols});
 }

@@ -40,6 +40,8 @@ class Tensors {
   ir::WeightId find_vectors(const std::string& name, std::int64_t experts, std::int64_t size);
   // Rows of each matrix of a tensor (its second dimension); throws where it is missing.
   std::int64_t rows_of(const std::string& name) const;
+  // A matrix of floats, not of blocks.
+  ir::WeightId floats(const std::string& name, std::int64_t rows, std::int64_t cols);
   // A tensor of two dimensions whose values stand one after the other: f32 of rows * cols.
   ir::WeightId flat(const std::string& name, std::int64_t rows, std::int64_t cols);
   // Known to have no meaning for this graph: a tensor, all whose names begin so, or all of layers from `layer` on.

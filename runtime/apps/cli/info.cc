@@ -165,10 +165,12 @@ void text_memory(const Facts& f, Output& out) {
       char what[16];
       Writer w(what);
       w.put("KV ").put(kv_type_name(t));
-      out.print("  ", Left{w.text(), 22}, Right{Number(f.memory[t].kv).str(), 14}, "\n");
+      out.print("  ", Left{w.text(), 22}, Right{Number(f.memory[t].kv - f.memory[t].states).str(), 14}, "\n");
     }
   for (uint32_t t = 0; t < GC_KV_TYPES; ++t)
     if (f.has_kv[t]) {
+      if (f.memory[t].states != 0)
+        out.print("  ", Left{"recurrent states", 22}, Right{Number(f.memory[t].states).str(), 14}, "\n");
       out.print("  ", Left{"scratch", 22}, Right{Number(f.memory[t].arena).str(), 14}, "\n");
       return;
     }
@@ -201,17 +203,18 @@ void json_isas(const Facts& f, Output& out) {
 }
 
 void json_memory(const Facts& f, Output& out) {
-  uint64_t arena = 0;
+  uint64_t arena = 0, states = 0;
   out.print("  \"n_ctx\": ", f.session.n_ctx, ",\n  \"n_ubatch\": ", f.session.n_ubatch,
             ",\n  \"threads\": ", f.session.workers, ",\n  \"kv_bytes\": {");
   const char* comma = "";
   for (uint32_t t = 0; t < GC_KV_TYPES; ++t) {
     if (!f.has_kv[t]) continue;
-    out.print(comma, Json{kv_type_name(t)}, ": ", f.memory[t].kv);
+    out.print(comma, Json{kv_type_name(t)}, ": ", f.memory[t].kv - f.memory[t].states);
     comma = ", ";
+    states = f.memory[t].states;
     arena = f.memory[t].arena;
   }
-  out.print("},\n  \"arena_bytes\": ", arena, "\n");
+  out.print("},\n  \"recurrent_bytes\": ", states, ",\n  \"arena_bytes\": ", arena, "\n");
 }
 
 void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {

@@ -1,0 +1,100 @@
+#include "compiler/blocks/recurrent.h"
+
+#include "compiler/base/strings.h"
+
+namespace gc::blocks {
+namespace {
+
+using ir::ValueId;
+
+ValueId convolve(ir::Builder& b, ValueId x, const Conv& c, std::optional<ir::Fn> fn, std::int64_t layer,
+                 std::string name) {
+  const auto& shape = b.weight(c.taps).shape;
+  return b.conv(x, c.taps, c.bias, fn, conv_state(b, layer, shape[1], shape[0]), std::move(name));
+}
+
+// silu(z) * y
+ValueId gated(ir::Builder& b, ValueId z, ValueId y, const std::string& prefix) {
+  return b.mul(b.act(z, ir::Fn::silu, prefix + "ssm_z_act"), y, prefix + "ssm_gated");
+}
+
+}  // namespace
+
+ir::StateId conv_state(ir::Builder& b, std::int64_t layer, std::int64_t taps, std::int64_t channels) {
+  return b.state({.name = cat("conv", layer),
+                  .kind = ir::State::Kind::Conv,
+                  .window = taps - 1,
+                  .heads = 1,
+                  .k_dim = channels,
+                  .v_dim = channels});
+}
+
+ir::StateId ssm_state(ir::Builder& b, std::int64_t layer, std::int64_t heads, std::int64_t k_dim,
+                      std::int64_t v_dim) {
+  return b.state({.name = cat("ssm", layer),
+                  .kind = ir::State::Kind::Ssm,
+                  .heads = heads,
+                  .k_dim = k_dim,
+                  .v_dim = v_dim});
+}
+
+ValueId mamba(ir::Builder& b, ValueId x, const Mamba& m, std::int64_t layer, const std::string& prefix) {
+  const ValueId in = linear(b, x, m.in, prefix + "ssm_in");
+  const ValueId z = b.slice(in, m.inner, m.inner, prefix + "ssm_z");
+  x = convolve(b, b.slice(in, 0, m.inner, prefix + "ssm_conv_in"), m.conv, ir::Fn::silu, layer,
+               prefix + "ssm_conv");
+  const ValueId dbc = linear(b, x, m.x, prefix + "ssm_dbc");
+  const auto part = [&](std::int64_t begin, std::int64_t size, const Norm& n, const char* name) {
+    return norm(b, b.slice(dbc, begin, size, prefix + name), n, cat(prefix, name, "_norm"));
+  };
+  const ValueId low = part(0, m.rank, m.dt_norm, "ssm_dt_low");
+  const ValueId key = part(m.rank, m.state, m.b_norm, "ssm_b");
+  const ValueId query = part(m.rank + m.state, m.state, m.c_norm, "ssm_c");
+  const ValueId y = b.ssm_scan({.x = b.heads(x, m.inner, prefix + "ssm_x"),
+                                .dt = b.matmul(low, m.dt.weight, prefix + "ssm_dt"),
+                                .b = b.heads(key, 1, prefix + "ssm_b_group"),
+                                .c = b.heads(query, 1, prefix + "ssm_c_group"),
+                                .a = m.a,
+                                .dt_bias = m.dt.bias,
+                                .d = m.d},
+                               ssm_state(b, layer, m.inner, m.state, 1), prefix + "ssm_scan");
+  return linear(b, gated(b, z, b.merge_heads(y, prefix + "ssm_y"), prefix), m.out, prefix + "ssm_out");
+}
+
+ValueId mamba2(ir::Builder& b, ValueId x, const Mamba2& m, std::int64_t layer, const std::string& prefix) {
+  const std::int64_t bc = m.groups * m.state;
+  const ValueId in = linear(b, x, m.in, prefix + "ssm_in");
+  const ValueId z = b.slice(in, 0, m.inner, prefix + "ssm_z");
+  const ValueId dt = b.slice(in, 2 * m.inner + 2 * bc, m.heads, prefix + "ssm_dt");
+  const ValueId xbc = convolve(b, b.slice(in, m.inner, m.inner + 2 * bc, prefix + "ssm_conv_in"), m.conv,
+                               ir::Fn::silu, layer, prefix + "ssm_conv");
+  const auto part = [&](std::int64_t begin, std::int64_t size, std::int64_t heads, const char* name) {
+    return b.heads(b.slice(xbc, begin, size, prefix + name), heads, cat(prefix, name, "_heads"));
+  };
+  ValueId y = b.ssm_scan({.x = part(0, m.inner, m.heads, "ssm_x"),
+                          .dt = dt,
+                          .b = part(m.inner, bc, m.groups, "ssm_b"),
+                          .c = part(m.inner + bc, bc, m.groups, "ssm_c"),
+                          .a = m.a,
+                          .dt_bias = m.dt_bias,
+                          .d = m.d},
+                         ssm_state(b, layer, m.heads, m.state, m.inner / m.heads), prefix + "ssm_scan");
+  y = gated(b, z, b.merge_heads(y, prefix + "ssm_y"), prefix);
+  if (m.norm.valid()) {
+    y = b.rms_norm(b.heads(y, m.groups, prefix + "ssm_groups"), {}, m.eps, prefix + "ssm_group_norm");
+    y = b.weigh(b.merge_heads(y, prefix + "ssm_normed"), m.norm, prefix + "ssm_norm");
+  }
+  return linear(b, y, m.out, prefix + "ssm_out");
+}
+
+ValueId short_conv(ir::Builder& b, ValueId x, const ShortConv& m, std::int64_t layer,
+                   const std::string& prefix) {
+  const std::int64_t n = b.weight(m.conv.taps).shape[0];
+  const ValueId in = linear(b, x, m.in, prefix + "conv_in");
+  const ValueId first = b.slice(in, 0, n, prefix + "conv_b"), second = b.slice(in, n, n, prefix + "conv_c");
+  const ValueId bx = b.mul(first, b.slice(in, 2 * n, n, prefix + "conv_x"), prefix + "conv_bx");
+  const ValueId y = convolve(b, bx, m.conv, {}, layer, prefix + "conv");
+  return linear(b, b.mul(second, y, prefix + "conv_gated"), m.out, prefix + "conv_out");
+}
+
+}  // namespace gc::blocks

@@ -1,0 +1,67 @@
+// What recurrent layers have in place of attention, or beside it: mixers, which mix a sequence's tokens by way of a state
+// of fixed size.
+//
+// Names of the values, after the layer's prefix: ssm_in (projected) ssm_z ssm_conv ssm_x ssm_b ssm_c ssm_dt, ssm_scan
+// [T, heads, dim], ssm_gated, ssm_norm, ssm_out [T, n_embd].
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "compiler/blocks/linear.h"
+#include "compiler/blocks/norm.h"
+#include "compiler/ir/builder.h"
+
+namespace gc::blocks {
+
+// x [T, n_embd], normed -> [T, n_embd]. `layer` numbers the layer's states.
+using Mixer =
+    std::function<ir::ValueId(ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& prefix)>;
+
+ir::StateId conv_state(ir::Builder& b, std::int64_t layer, std::int64_t taps, std::int64_t channels);
+ir::StateId ssm_state(ir::Builder& b, std::int64_t layer, std::int64_t heads, std::int64_t k_dim,
+                      std::int64_t v_dim);
+
+// A convolution over the last `taps` rows.
+struct Conv {
+  ir::WeightId taps, bias;  // [channels, taps], [channels] or none
+};
+
+// Mamba: every channel has a state of its own decays; dt, B and C come from what the convolution gives.
+struct Mamba {
+  std::int64_t inner = 0, state = 0, rank = 0;  // channels; values of a channel's state; inputs of dt
+  Linear in;                                    // [2 inner, n_embd]: x, then z
+  Conv conv;
+  Linear x;                      // [rank + 2 state, inner]: dt, B, C
+  Norm dt_norm, b_norm, c_norm;  // or none
+  Linear dt;                     // [inner, rank], with its bias
+  ir::WeightId a, d;             // [inner, state], [inner]
+  Linear out;                    // [n_embd, inner]
+};
+ir::ValueId mamba(ir::Builder& b, ir::ValueId x, const Mamba& m, std::int64_t layer,
+                  const std::string& prefix);
+
+// Mamba 2: channels in heads of one decay, B and C in groups of heads, all convolved together.
+struct Mamba2 {
+  std::int64_t inner = 0, state = 0, heads = 0, groups = 1;
+  Linear in;  // [2 inner + 2 groups state + heads, n_embd]: z, (x, B, C), dt
+  Conv conv;
+  ir::WeightId dt_bias, a, d;  // [heads]
+  double eps = 0;
+  ir::WeightId norm;  // [inner] of RMS norms of each group, or none
+  Linear out;         // [n_embd, inner]
+};
+ir::ValueId mamba2(ir::Builder& b, ir::ValueId x, const Mamba2& m, std::int64_t layer,
+                   const std::string& prefix);
+
+// out(c * conv(b * x)), b, c and x projected.
+struct ShortConv {
+  Linear in;  // [3 n_embd, n_embd]: b, c, x
+  Conv conv;
+  Linear out;
+};
+ir::ValueId short_conv(ir::Builder& b, ir::ValueId x, const ShortConv& m, std::int64_t layer,
+                       const std::string& prefix);
+
+}  // namespace gc::blocks

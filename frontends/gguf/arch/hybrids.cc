@@ -1,0 +1,87 @@
+// Transformers some of whose layers are recurrent, told by heads without key heads: Jamba (Mamba, attention without RoPE),
+// Granite 4 hybrid and Nemotron H (Mamba 2), LFM2 (short convolutions, and experts in lfm2moe); Falcon H1 has attention
+// and Mamba 2 side by side in every layer. A layer of Nemotron H is one thing alone: a mixer, attention, or a network
+// (of squared ReLU) or experts, which files tell by hidden units.
+#include "frontends/gguf/arch/dense.h"
+#include "frontends/gguf/arch/recurrent.h"
+
+namespace gc::gguf {
+namespace {
+
+using Experts = Form::Experts;
+
+constexpr const char* kLfm2OutputNorm = "token_embd_norm";  // misnamed by its first converter
+
+LoadedModel load_nemotron(const File& file, const char* name) {
+  return load_dense(file, {.name = name,
+                           .turn = Form::Turn::None,
+                           .mixer = mamba2_of,
+                           .single = true,
+                           .fn = ir::Fn::relu2,
+                           .gate = Form::Gate::None,
+                           .experts = {.in = Experts::In::IfCounted,
+                                       .where_routed = true,
+                                       .weights = Experts::Weights::Sigmoid,
+                                       .norm = Experts::Norm::ByKey}});
+}
+
+}  // namespace
+
+LoadedModel load_jamba(const File& file) {
+  return load_dense(file, {.name = "jamba",
+                           .turn = Form::Turn::None,
+                           .out_bias = false,
+                           .mixer = mamba_of,
+                           .experts = {.in = Experts::In::IfCounted, .where_routed = true}});
+}
+
+LoadedModel load_granitehybrid(const File& file) {
+  Form form{.name = "granitehybrid",
+            .mixer = mamba2_of,
+            .scale_keys = true,
+            .logits = Form::Logits::Over,
+            .logit_scale = 1,
+            .experts = {.in = Experts::In::IfCounted, .norm = Experts::Norm::Always}};
+  if (!file.get_bool("granitehybrid.rope.scaling.finetuned", true)) form.turn = Form::Turn::None;
+  return load_dense(file, form);
+}
+
+LoadedModel load_falcon_h1(const File& file) {
+  return load_dense(file, {.name = "falcon-h1",
+                           .turn = Form::Turn::Halves,
+                           .factors = false,
+                           .out_bias = false,
+                           .mixer = mamba2_of,
+                           .mixer_beside = true,
+                           .scale_keys = true});
+}
+
+LoadedModel load_nemotron_h(const File& file) { return load_nemotron(file, "nemotron_h"); }
+LoadedModel load_nemotron_h_moe(const File& file) { return load_nemotron(file, "nemotron_h_moe"); }
+
+LoadedModel load_lfm2(const File& file) {
+  return load_dense(file, {.name = "lfm2",
+                           .output_norm = kLfm2OutputNorm,
+                           .head_norms = Form::HeadNorms::Each,
+                           .turn = Form::Turn::Halves,
+                           .slides = true,
+                           .period = 0,
+                           .local_scaled = true,
+                           .out_bias = false,
+                           .mixer = short_conv_of});
+}
+
+LoadedModel load_lfm2moe(const File& file) {
+  return load_dense(file, {.name = "lfm2moe",
+                           .output_norm = kLfm2OutputNorm,
+                           .head_norms = Form::HeadNorms::Each,
+                           .turn = Form::Turn::Halves,
+                           .out_bias = false,
+                           .mixer = short_conv_of,
+                           .experts = {.in = Experts::In::IfCounted,
+                                       .dense_lead = true,
+                                       .weights = Experts::Weights::ByKey,
+                                       .norm = Experts::Norm::Always}});
+}
+
+}  // namespace gc::gguf
