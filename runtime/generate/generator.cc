@@ -249,14 +249,22 @@ Status Generator::go_on(int32_t token) {
   Status s = session_->kv().length(seq_) == session_->options().n_ctx ? shift() : kOk;
   if (s == kOk) s = constrain();
   if (s == kOk) s = session_->decode_into(seq_, token, next_sink());
+  if (s != kOk) follow_back();
   return s != kOk || state_.push(token) ? s : kErrMemory;
 }
 
 // A prompt's steps. `state_` has what the state has, however far they come.
 Status Generator::read(Span<const int32_t> prompt, gc_sink* sink) {
   const Status s = session_->prompt_into(seq_, prompt, sink);
+  follow_back();
   const size_t done = session_->kv().length(seq_) - state_.size();
   return state_.append(prompt.sub(0, done)) ? s : kErrMemory;
+}
+
+// A step that failed may have left less of a recurrent state than there was.
+void Generator::follow_back() {
+  const size_t length = session_->kv().length(seq_);
+  if (length < state_.size()) state_.truncate(length);
 }
 
 Status Generator::shift() {

@@ -135,6 +135,7 @@ class Generator {
   Status read(Span<const int32_t> prompt, gc_sink* sink);
   Status go_on(int32_t token);
   Status shift();
+  void follow_back();
   Status text_of(int32_t token);
   Status rest_of_text(OnToken on_token, void* user);
   bool ends(int32_t token) const { return tokenizer_ != nullptr && tokenizer_->is_eog(token); }
