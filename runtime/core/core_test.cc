@@ -336,6 +336,34 @@ TEST(KvCache, RecurrentStatesGoBackToTheirSnapshotOrToNothing) {
   EXPECT_EQ(state_of(kv, 1), 7u);
 }
 
+TEST(KvCache, SavesRecurrentStatesWithTheirSnapshot) {
+  const gc_program program = recurrent_program();
+  KvCache from, to;
+  ASSERT_EQ(from.init(program, {1, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);
+  ASSERT_EQ(to.init(program, {2, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);
+  ASSERT_EQ(from.grow(0, 70), kOk);
+  state_of(from, 0) = 70;
+  for (const bool kept : {false, true}) {
+    if (kept) from.keep(0);
+    ASSERT_EQ(from.grow(0, 90), kOk);
+    state_of(from, 0) = 90;
+    std::vector<uint8_t> bytes(from.saved_bytes(0));
+    EXPECT_EQ(bytes.size(), 8 + 2 * 16 + 2 * 2048u + (kept ? 2 : 1) * 64u);
+    from.save(0, bytes.data());
+    ASSERT_EQ(to.load(1, {bytes.data(), bytes.size()}), kOk);
+    EXPECT_EQ(to.length(1), 90u);
+    EXPECT_EQ(state_of(to, 1), 90u);
+    std::vector<uint8_t> again(to.saved_bytes(1));
+    to.save(1, again.data());
+    EXPECT_EQ(again, bytes);
+    ASSERT_EQ(to.grow(1, 91), kOk);
+    EXPECT_EQ(to.truncate(1, 90), kept ? 90u : 0u);
+    bytes[8 + 16 + 12] ^= 3;  // another number of states
+    EXPECT_EQ(to.load(1, {bytes.data(), bytes.size()}), kErrInput);
+    EXPECT_EQ(to.length(1), 0u);
+  }
+}
+
 TEST(Session, AbortsRecurrentProgramsBetweenSteps) {
   const gc_program program = recurrent_program();
   const Model m{&program, model().facts, nullptr};

@@ -147,7 +147,11 @@ Status KvCache::grow(uint32_t s, uint32_t end) {
   Seq& seq = seqs_[s];
   if (end <= seq.length) return kOk;
   for (uint32_t g = 0; g < groups_.size(); ++g) {
-    if (!has_blocks(program_->groups[g])) continue;
+    if (!has_blocks(program_->groups[g])) {
+      const uint64_t slot = program_->groups[g].seq_bytes;
+      if (seq.length == 0) memset(pools_[g] + seq.blocks[g][kState] * slot, 0, slot);
+      continue;
+    }
     const uint32_t table = groups_[g].table;
     for (uint32_t b = seq.length / GC_KV_BLOCK; b < blocks_for(end); ++b)
       if (uint32_t& entry = seq.blocks[g][b % table]; entry == kNone)

@@ -8,10 +8,10 @@
 //
 // Recurrent groups (convolutions, scans) have no blocks: a sequence has a slot of the group's pool, which each row of
 // it replaces, and a second one for a snapshot of an earlier length. Such a sequence goes back to its snapshot or to
-// nothing. Slots are never cleared: programs don't read the state before position 0.
+// nothing.
 //
 // Pools are reserved when the cache is made; pages are touched as sequences grow into them. A block is zeroed when it is
-// taken, so that what is saved of a sequence never has bytes of anything else in it (0.2 % of a step's time).
+// taken, a slot when its sequence begins, so that what is saved of a sequence never has bytes of anything else in it (0.2 % of a step's time).
 #pragma once
 
 #include <stdint.h>
@@ -86,7 +86,7 @@ class KvCache {
     uint32_t length = 0;
     uint32_t written = 0;  // most positions there ever were since it was empty: what rings hold depends on it
     uint32_t loaded_from = 0;  // first position that rings hold after load()
-    uint32_t kept = 0;     // length of the snapshot, 0: there is none
+    uint32_t kept = 0;         // length of the snapshot, 0: there is none
     // By group: physical block of an entry, kNone where there is none yet; of recurrent groups the slots of the state
     // and of the snapshot.
     Vec<uint32_t> blocks[GC_MAX_GROUPS];

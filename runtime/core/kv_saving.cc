@@ -43,8 +43,7 @@ KvCache::Range KvCache::held(uint32_t s, uint32_t g) const {
 
 uint64_t KvCache::saved_bytes(uint32_t s) const {
   uint64_t sum = kHead + kGroupHead * groups_.size();
-  for (uint32_t g = 0; g < groups_.size(); ++g)
-    sum += unit_bytes(g) * held(s, g).count;
+  for (uint32_t g = 0; g < groups_.size(); ++g) sum += unit_bytes(g) * held(s, g).count;
   return sum;
 }
 
