@@ -160,5 +160,19 @@ TEST(Bpe, AgreesWithTheNaiveTwin) {
   }
 }
 
+TEST(Bpe, DnaSixLettersAToken) {
+  Bpe t("gpt-2");
+  t.vocab.model = "hybriddna";
+  const std::int32_t ab = t.merge("a", "b"), letters = t.token("CCCCCC"), open = t.token("<dna>"),
+                     close = t.token("</dna>"), other = t.token("<oov>"), c6 = t.token("CCCCCC\uE000"),
+                     acgt = t.token("ACGTAA\uE000");
+  t.open();
+  EXPECT_EQ(t.encode("ab<dna>ccCCccACGT</dna>ab"), (Ids{ab, open, c6, acgt, close, ab}));
+  EXPECT_EQ(t.encode("<dna>NNNNNNCCCCCC"), (Ids{open, other, c6}));
+  EXPECT_EQ(t.encode("<dna></dna>"), (Ids{open, close}));
+  EXPECT_EQ(t.encode("<dn"), t.encode("<dn"));
+  EXPECT_EQ(t.decode({open, c6, acgt, close, letters}), "<dna>CCCCCCACGTAA</dna>CCCCCC");
+}
+
 }  // namespace
 }  // namespace gc::text

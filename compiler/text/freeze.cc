@@ -73,7 +73,8 @@ void freeze_bpe(const Vocab& v, const FreezeOptions& options, FrozenVocab& out) 
   auto flag = [&pre](char letter, std::uint32_t bit) { return pre.has(letter) ? bit : 0u; };
   std::uint32_t defaults = flag('B', fz::kAddBos) | flag('S', fz::kAddSep) | flag('M', fz::kIgnoreMerges) |
                            flag('T', fz::kCharSymbols) | flag('E', fz::kEscapeSpaces) |
-                           flag('N', fz::kWholeNewlines) | (drop_spaces ? fz::kDropSpaces : 0u);
+                           flag('N', fz::kWholeNewlines) | (drop_spaces ? fz::kDropSpaces : 0u) |
+                           (v.model == "hybriddna" ? fz::kDna : 0u);
   Vocab with_bos = v;
   if (pre.has('A')) with_bos.add_bos = true;
   meta.flags = flags_of(with_bos, defaults, r, out) & ~static_cast<std::uint32_t>(fz::kAddSpacePrefix);
@@ -100,8 +101,9 @@ struct KindRow {
   void (*freeze)(const Vocab&, const FreezeOptions&, FrozenVocab&);
 };
 constexpr KindRow kKinds[] = {
-    {"llama", freeze_spm}, {"gpt2", freeze_bpe}, {"gemma4", freeze_bpe}, {"whitespace", freeze_bpe},
-    {"bert", freeze_wpm},  {"t5", freeze_ugm},   {"rwkv", freeze_rwkv},  {"plamo2", freeze_plamo2},
+    {"llama", freeze_spm},      {"gpt2", freeze_bpe},      {"gemma4", freeze_bpe},
+    {"whitespace", freeze_bpe}, {"hybriddna", freeze_bpe}, {"bert", freeze_wpm},
+    {"t5", freeze_ugm},         {"rwkv", freeze_rwkv},     {"plamo2", freeze_plamo2},
 };
 
 std::string kind_names() {

@@ -7,6 +7,48 @@
 namespace gcrt {
 
 Status BpeMerger::encode(Str text, Vec<int32_t>& out) {
+  return vocab_.has(frozen::kDna) ? dna(text, out) : ordinary(text, out);
+}
+
+Status BpeMerger::dna(Str text, Vec<int32_t>& out) {
+  constexpr Str kOpen = "<dna>", kClose = "</dna>";
+  const int32_t open = vocab_.find(kOpen), close = vocab_.find(kClose), other = vocab_.find("<oov>");
+  if (open < 0 || close < 0 || other < 0) return ordinary(text, out);
+  auto find = [](Str in, Str what) {
+    const void* p = in.empty() ? nullptr : memmem(in.data(), in.size(), what.data(), what.size());
+    return p ? static_cast<size_t>(static_cast<const char*>(p) - in.data()) : in.size();
+  };
+  while (!text.empty()) {
+    const size_t from = find(text, kOpen);
+    Status s = from ? ordinary(text.sub(0, from), out) : kOk;
+    if (s != kOk || from == text.size()) return s;
+    text = text.sub(from + kOpen.size());
+    const size_t to = find(text, kClose);
+    if (!out.push(open)) return kErrMemory;
+    s = letters(text.sub(0, to), other, out);
+    if (s != kOk || to == text.size()) return s;
+    if (!out.push(close)) return kErrMemory;
+    text = text.sub(to + kClose.size());
+  }
+  return kOk;
+}
+
+Status BpeMerger::letters(Str text, int32_t other, Vec<int32_t>& out) {
+  constexpr size_t kLetters = 6;
+  for (size_t at = 0; at < text.size(); at += kLetters) {
+    char piece[kLetters + 3];
+    for (size_t i = 0; i < kLetters; ++i) {
+      const char c = at + i < text.size() ? text[at + i] : 'A';
+      piece[i] = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+    }
+    memcpy(piece + kLetters, kDnaMark.data(), kDnaMark.size());
+    const int32_t id = vocab_.find({piece, sizeof piece});
+    if (!out.push(id >= 0 ? id : other)) return kErrMemory;
+  }
+  return kOk;
+}
+
+Status BpeMerger::ordinary(Str text, Vec<int32_t>& out) {
   if (vocab_.has(frozen::kDropSpaces)) return replaced(text, out);
   return vocab_.has(frozen::kEscapeSpaces) ? escaped(text, out) : words(text, out);
 }

@@ -8,6 +8,10 @@
 //
 // Some vocabularies (kCharSymbols: Gemma 4 and its kin) merge characters of plain text, with U+2581 for spaces, over
 // whole lines. A line is cut first where its neighbouring characters never meet inside a piece, as in spm.h.
+//
+// Vocabularies of DNA models (kDna) take what stands between <dna> and </dna> six letters at a time, the last ones filled
+// with A; six letters that are no token are <oov>. The tokens of six letters end with U+E000, which decoding takes off,
+// since ordinary pieces may be the same letters.
 #include <stdint.h>
 
 #include "runtime/base/span.h"
@@ -18,6 +22,8 @@
 
 namespace gcrt {
 
+constexpr Str kDnaMark = "\xEE\x80\x80";
+
 class BpeMerger {
  public:
   BpeMerger(const frozen::View& vocab, Allocator a) : vocab_(vocab), text_(a), merger_(a) {}
@@ -26,6 +32,9 @@ class BpeMerger {
   Status encode(Str text, Vec<int32_t>& out);
 
  private:
+  Status ordinary(Str text, Vec<int32_t>& out);
+  Status dna(Str text, Vec<int32_t>& out);
+  Status letters(Str text, int32_t other, Vec<int32_t>& out);
   Status words(Str text, Vec<int32_t>& out);
   Status escaped(Str text, Vec<int32_t>& out);
   Status replaced(Str text, Vec<int32_t>& out);

@@ -134,6 +134,7 @@ enum Flag : uint32_t {
   kCharSymbols = 256,    // BPE: symbols are characters at first, not bytes
   kWholeNewlines = 512,  // BPE: a word of line ends that is a piece is taken whole
   kDropSpaces = 1024,    // BPE: white space parts words and is dropped, letters are replaced by NORM
+  kDna = 2048,           // BPE: what stands in <dna> goes six letters a token (bpe.h)
 };
 
 struct Meta {

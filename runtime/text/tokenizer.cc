@@ -145,6 +145,8 @@ Status Tokenizer::append_piece(int32_t id, bool special, Vec<char>& out) const {
     return out.push(static_cast<char>(hi * 16 + lo)) ? kOk : kErrMemory;
   }
   if (!(attr & frozen::kNormal)) return kOk;
+  if (view_.has(frozen::kDna) && piece.ends_with(kDnaMark))
+    piece = piece.sub(0, piece.size() - kDnaMark.size());
   bool ok = view_.has(frozen::kEscapeSpaces) ? append_unescaped(piece, out) : append(out, piece);
   return ok ? kOk : kErrMemory;
 }

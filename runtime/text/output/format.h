@@ -29,7 +29,6 @@ enum OutputFlags : uint16_t {
   kNameInId = 16,       // the head has an id "functions.NAME:NUMBER" and no name
   kThinkAnywhere = 32,  // reasoning may follow content (its marker is a special token)
   kHeaders = 64,        // each part begins with a header that says for whom it is
-  kOneCall = 128,       // the template itself takes one call a turn
 };
 
 // A row. Markers are literal text; those named "pattern" also have
