@@ -193,6 +193,14 @@ ScanSpec scan_spec(const Graph& graph, const Op& op) {
   return s;
 }
 
+std::uint32_t usual_kv_type(const Isa& isa, const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) continue;
+    if (attn_has_tiles(isa, attn_spec(graph, op, GC_KV_BF16))) return GC_KV_BF16;
+  }
+  return GC_KV_F16;
+}
+
 RopeKernelSpec rope_kernel_spec(const Graph& graph, const Op& op) {
   const auto& dims = graph.value(op.inputs[0]).type.dims;  // [T, heads, dim]
   return {dims[1].size,
@@ -325,8 +333,12 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
   if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
   int64_t bytes = 0;
-  for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type)
-    bytes = std::max(bytes, attn_scratch_bytes(attn_spec(graph, op, kv_type)));
+  for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
+    AttnSpec spec = attn_spec(graph, op, kv_type);
+    bytes = std::max(bytes, attn_scratch_bytes(spec));
+    spec.tiles = attn_has_tiles(isa_, spec);
+    if (spec.tiles) bytes = std::max(bytes, attn_scratch_bytes(spec));
+  }
   return bytes;
 }
 

@@ -40,6 +40,8 @@ class CpuBackend : public Backend {
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
 ConvSpec conv_spec(const ir::Graph& graph, const ir::Op& op);
 ScanSpec scan_spec(const ir::Graph& graph, const ir::Op& op);
+// What sessions store keys and values in unless told otherwise: bf16 where prompt rows multiply them on tiles, else f16.
+std::uint32_t usual_kv_type(const Isa& isa, const ir::Graph& graph);
 RopeKernelSpec rope_kernel_spec(const ir::Graph& graph, const ir::Op& op);
 // And of the ops of a mixture of experts.
 RouteSpec route_spec(const ir::Graph& graph, const ir::Op& op);

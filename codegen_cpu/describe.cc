@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen_cpu/backend.h"
 #include "codegen_cpu/object.h"
 #include "codegen_cpu/section/section.h"
 #include "llvm/Target/TargetMachine.h"
@@ -158,7 +159,7 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
                                                 c.u32(static_cast<uint64_t>(plan.max_position)),
                                                 c.u32(n_values),
                                                 c.u32(sinks_of(plan)),
-                                                c.u32(0),
+                                                c.u32(usual_kv_type(e.isa(), plan.graph)),
                                                 values_of(c, plan),
                                                 entries_of(c, entries)}));
 }

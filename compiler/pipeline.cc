@@ -308,7 +308,7 @@ class Compilation {
     log_ << "\n";
     const int64_t n_ctx = std::min<int64_t>(info.n_ctx_train, 4096);
     log_ << "  a context of " << n_ctx << " takes "
-         << human_bytes(plan::kv_bytes(plan, GC_KV_F16, n_ctx, 512)) << " of KV (f16)";
+         << human_bytes(plan::kv_bytes(plan, GC_KV_F16, n_ctx, 512)) << " of KV (f16 or bf16)";
     if (const int64_t states = plan::recurrent_bytes(plan); states > 0)
       log_ << " and " << human_bytes(states) << " of recurrent states";
     log_ << "\n";

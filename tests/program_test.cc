@@ -275,6 +275,10 @@ TEST_P(Programs, ComputeWhatTheGraphMeans) {
     }
     if (first.empty()) first = generated;
     EXPECT_TRUE(same_bits(first, generated)) << "differs from " << cpu::host_isas()[0]->name;
+    for (uint32_t type = 0; type < GC_KV_TYPES; ++type) {
+      const double bound = std::max(kBounds[type], roles_differ(*isa, GetParam()) ? 3e-4 : 0.0);
+      EXPECT_LT(distance(logits_of(program, ids, {.kv_type = type}), true), 2 * bound) << type;
+    }
     const std::vector<float> prompt = logits_of(program, ids, {});
     if (roles_differ(*isa, GetParam())) {
       EXPECT_FALSE(same_bits(generated, prompt)) << "prompts don't take the path that they should";
@@ -406,24 +410,43 @@ TEST(Program, HeadInTwoStreamsIsTheSame) {
 
 // Few rows over a long context: with more workers than rows they share its ranges of positions.
 TEST(Program, LongContextsAreSplitAmongWorkersWithTheSameBits) {
-  const TinyProgramModel model(Case{"llama_long", {.architecture = "llama", .n_layer = 2, .context = 4096}});
+  const TinyProgramModel model(
+      Case{"llama_long", {.architecture = "llama", .n_layer = 2, .head_dim = 32, .context = 4096}});
   const Program program(model, cpu::best_host_isa());
   const std::vector<int32_t> ids = ids_of(model.n_vocab(), 2200, 3);
-  std::vector<float> first;
-  for (uint32_t workers : {1u, 2u, 5u}) {
-    Runner runner(program.model(), {.workers = workers, .chunk = 220, .n_ctx = 4096});
-    std::vector<float> all;
-    for (size_t at = 0; at < ids.size();) {
-      // A prompt in chunks, then one row at a time, then three.
-      const size_t n = at < 1980 ? 220 : at < 2190 ? 1 : 3;
-      std::vector<gcrt::Token> tokens;
-      for (size_t i = 0; i < n && at < ids.size(); ++i, ++at)
-        tokens.push_back({ids[at], 0, role(at < 2000), true});
-      const std::vector<float> logits = runner.step(tokens);
-      all.insert(all.end(), logits.begin(), logits.end());
+  for (uint32_t kv_type : {GC_KV_F32, GC_KV_BF16}) {
+    std::vector<float> first;
+    for (uint32_t workers : {1u, 2u, 5u}) {
+      Runner runner(program.model(), {.kv_type = kv_type, .workers = workers, .chunk = 220, .n_ctx = 4096});
+      std::vector<float> all;
+      for (size_t at = 0; at < ids.size();) {
+        // A prompt in chunks, then one row at a time, then three; the last of the prompt among single rows.
+        const size_t n = at < 1980 ? 220 : at < 2190 ? 1 : 3;
+        std::vector<gcrt::Token> tokens;
+        for (size_t i = 0; i < n && at < ids.size(); ++i, ++at)
+          tokens.push_back({ids[at], 0, role(at < 2000), true});
+        const std::vector<float> logits = runner.step(tokens);
+        all.insert(all.end(), logits.begin(), logits.end());
+      }
+      if (first.empty()) first = all;
+      EXPECT_TRUE(same_bits(first, all)) << workers << " workers, KV type " << kv_type;
     }
-    if (first.empty()) first = all;
-    EXPECT_TRUE(same_bits(first, all)) << workers << " workers";
+  }
+}
+
+TEST(Program, PromptsAttendOnTilesWhereKeysAreBf16) {
+  const TinyProgramModel model(Case{"llama_tiles", {.architecture = "llama", .head_dim = 32}});
+  const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
+  for (const cpu::Isa* isa : cpu::host_isas()) {
+    SCOPED_TRACE(isa->name);
+    const Program program(model, *isa);
+    EXPECT_EQ(program.model().program->kv_type, uint32_t{isa->has_amx ? GC_KV_BF16 : GC_KV_F16});
+    for (uint32_t kv_type : {GC_KV_F32, GC_KV_F16, GC_KV_BF16}) {
+      const std::vector<float> prompt = logits_of(program, ids, {.kv_type = kv_type});
+      const std::vector<float> generated = logits_of(program, ids, {.kv_type = kv_type, .prompt = 0});
+      EXPECT_EQ(same_bits(prompt, generated), !isa->has_amx || kv_type != GC_KV_BF16) << kv_type;
+      EXPECT_LT(nmse(generated, prompt), 3e-4) << kv_type;
+    }
   }
 }
 

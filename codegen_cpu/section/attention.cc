@@ -79,16 +79,21 @@ class Attention : Scope {
     });
   }
 
-  // Units [lo, hi) by the roles of their rows: body(spec with the form of the result, its rows, units).
+  // Units [lo, hi) by the roles of their rows: body(spec with the form of the result and the unit, its rows, units).
   template <class Body>
   void over_unit_roles(const Op& op, const AttnCall& c, Value* lo, Value* hi, const Body& body) {
     const ir::ValueId y = op.results[0];
-    over_roles({y}, e_.i64(0), frame_.i64(Slot::n_rows), [&](const Span& rows) {
+    const bool tiles = attn_has_tiles(e_.isa(), c.spec);
+    auto part = [&](const Span& rows) {
       AttnSpec spec = c.spec;
       spec.out = form(y, rows);
+      spec.tiles = tiles && rows.prompt;
       auto units = [&](Value* row) { return between(b_.CreateMul(row, e_.i64(spec.kv_heads)), lo, hi); };
       body(spec, rows_of(y, rows), units(rows.lo), units(rows.hi));
-    });
+    };
+    Value* n = frame_.i64(Slot::n_rows);
+    if (tiles) return over_roles_apart(e_.i64(0), n, part);
+    over_roles({y}, e_.i64(0), n, part);
   }
 
   // Attention of the rows, whose keys and values are appended: q at the beginning of q's rows.
@@ -111,6 +116,9 @@ class Attention : Scope {
     Value* units = b_.CreateMul(n, e_.i64(c.spec.kv_heads));
     Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)),
                               b_.CreateICmpULT(units, frame_.i64(Slot::workers)));
+    // Rows on tiles have ranges of their own.
+    if (attn_has_tiles(e_.isa(), c.spec))
+      few = b_.CreateAnd(few, b_.CreateICmpEQ(frame_.i64(Slot::n_prompt), e_.i64(0)));
     const auto counted = e_.if_else(
         few,
         [&] {

@@ -82,6 +82,10 @@ void Scope::over_roles(std::initializer_list<ValueId> parted, Value* lo, Value* 
   bool same = true;
   for (ValueId id : parted) same &= prompt_form(id) != ir::Elem::BF16;
   if (same) return body({lo, hi, false});
+  over_roles_apart(lo, hi, body);
+}
+
+void Scope::over_roles_apart(Value* lo, Value* hi, const std::function<void(const Span&)>& body) {
   Value* middle = between(frame_.i64(Slot::n_prompt), lo, hi);
   e_.if_then(b_.CreateICmpULT(lo, middle), [&] { body({lo, middle, true}); });
   e_.if_then(b_.CreateICmpULT(middle, hi), [&] { body({middle, hi, false}); });

@@ -75,6 +75,8 @@ class Scope {
   // own, else for the prompt rows and for the generated ones, where there are any.
   void over_roles(std::initializer_list<ir::ValueId> parted, Value* lo, Value* hi,
                   const std::function<void(const Span&)>& body);
+  // The same for what is always another thing for prompt rows.
+  void over_roles_apart(Value* lo, Value* hi, const std::function<void(const Span&)>& body);
   // body(span) for the parts of the span within a block of `id`, or the span itself.
   void over_blocks(ir::ValueId id, const Span& rows, const std::function<void(const Span&)>& body);
   ir::Elem prompt_form(ir::ValueId id) const { return cpu::prompt_form(e_.isa(), plan_.graph, id); }

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 5u
+#define GC_ABI_VERSION 6u
 
 typedef enum gc_status {
   GC_OK = 0,
@@ -266,7 +266,7 @@ typedef struct gc_program {
   uint32_t max_position; /* positions that the RoPE tables reach */
   uint32_t n_values;     /* debug values that `see` may be given */
   uint32_t sinks;        /* bit 1 << GC_SINK_*: what the entries can do */
-  uint32_t reserved;
+  uint32_t kv_type;      /* GC_KV_*: what a session stores keys and values in unless told otherwise */
   const gc_value* values;
   gc_entry entries[GC_ENTRY_KINDS][GC_KV_TYPES]; /* NULL: not in this program */
 } gc_program;

@@ -153,7 +153,14 @@ GCM_API gcm_status gcm_chat_tokens(const gcm_model* model, const gcm_chat* chat,
 
 typedef struct gcm_session gcm_session;
 
-typedef enum gcm_kv_type { GCM_KV_F32 = 0, GCM_KV_F16 = 1, GCM_KV_BF16 = 2, GCM_KV_Q8_0 = 3 } gcm_kv_type;
+/* GCM_KV_USUAL: bf16 where the code that runs multiplies it, else f16. */
+typedef enum gcm_kv_type {
+  GCM_KV_F32 = 0,
+  GCM_KV_F16 = 1,
+  GCM_KV_BF16 = 2,
+  GCM_KV_Q8_0 = 3,
+  GCM_KV_USUAL = 4
+} gcm_kv_type;
 
 /* The caller's own threads in place of the session's. */
 typedef struct gcm_pool {
@@ -171,7 +178,7 @@ typedef struct gcm_session_options {
   uint32_t n_seqs;    /* sequences */
   uint32_t n_batch;   /* most tokens of a step; longer prompts are run in steps of this size */
   uint32_t n_outputs; /* most tokens of a step whose logits are wanted */
-  uint32_t kv_type;   /* gcm_kv_type; GCM_KV_F16 */
+  uint32_t kv_type;   /* gcm_kv_type; GCM_KV_USUAL */
   uint32_t
       threads; /* 0: all CPUs that the process may use. 1 starts none: the caller's thread does the work */
   const gcm_pool* pool;           /* copied; then `threads` counts for nothing */

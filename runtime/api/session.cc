@@ -9,6 +9,8 @@ namespace {
 constexpr uint32_t kMostChosen = 256;  // candidates that a generator lets the model's head choose
 constexpr size_t kLogitsAlign = 64;
 
+static_assert(int{GCM_KV_USUAL} == int{GC_KV_TYPES}, "what SessionOptions take for the program's own");
+
 struct Setup {
   SessionOptions options;
   Allocator memory;
@@ -22,7 +24,7 @@ Status set_up(const gcm_model& m, const gcm_session_options* given, Setup* out, 
     format_to(message, "session options of an unknown size");
     return kErrArgument;
   }
-  if (o.n_seqs == 0 || o.kv_type >= GC_KV_TYPES) {
+  if (o.n_seqs == 0 || o.kv_type > GCM_KV_USUAL) {
     format_to(message, o.n_seqs == 0 ? "a session has one sequence at least" : "there is no such KV type");
     return kErrArgument;
   }
@@ -88,7 +90,7 @@ void gcm_session_options_init(gcm_session_options* options) {
   options->n_seqs = 1;
   options->n_batch = 512;
   options->n_outputs = 1;
-  options->kv_type = GCM_KV_F16;
+  options->kv_type = GCM_KV_USUAL;
 }
 
 gcm_status gcm_session_memory(const gcm_model* m, const gcm_session_options* options, gcm_memory* out,

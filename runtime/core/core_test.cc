@@ -56,6 +56,7 @@ gc_program make_program() {
   p.groups = kGroups;
   p.arena.fixed = 4096;
   p.max_position = 1 << 20;
+  p.kv_type = GC_KV_F16;
   for (int k = 0; k < 3; ++k) p.entries[k][GC_KV_F16] = entry;
   return p;
 }

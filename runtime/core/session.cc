@@ -39,6 +39,7 @@ SessionOptions with_defaults(const Model& model, SessionOptions options) {
   if (options.n_ubatch > options.n_ctx) options.n_ubatch = options.n_ctx;
   if (options.n_outputs > options.n_ubatch) options.n_outputs = options.n_ubatch;
   if (options.n_outputs == 0) options.n_outputs = 1;
+  if (options.kv_type == GC_KV_TYPES) options.kv_type = model.program->kv_type;
   if ((model.program->sinks >> GC_SINK_TOPK & 1) == 0) options.most_k = 0;
   if (options.most_k > model.program->n_vocab) options.most_k = model.program->n_vocab;
   return options;

@@ -41,12 +41,12 @@ Status open_model(Str isa, Str sidecar, Model* model, Span<char> message);
 struct SessionOptions {
   uint32_t n_ctx = 0;  // positions of a sequence; 0: the model's own
   uint32_t n_seqs = 1;
-  uint32_t n_ubatch = 512;  // most rows of a step
-  uint32_t n_outputs = 1;   // most outputs of a step
-  uint32_t kv_type = GC_KV_F16;
-  uint32_t workers = 0;         // 0: usable_cpus()
-  WorkerPool::Threads threads;  // another's, in place of own ones: `workers` of them
-  uint32_t most_k = 0;          // of a sink ARGMAX (1) or TOPK: what it may ask for; 0: neither
+  uint32_t n_ubatch = 512;         // most rows of a step
+  uint32_t n_outputs = 1;          // most outputs of a step
+  uint32_t kv_type = GC_KV_TYPES;  // GC_KV_TYPES: the program's own
+  uint32_t workers = 0;            // 0: usable_cpus()
+  WorkerPool::Threads threads;     // another's, in place of own ones: `workers` of them
+  uint32_t most_k = 0;             // of a sink ARGMAX (1) or TOPK: what it may ask for; 0: neither
 };
 
 // What a session takes, before it is made.
@@ -134,7 +134,8 @@ class Session {
   const uint32_t never_ = 0;
 };
 
-// Fills zeros of the options: the model's context, all usable CPUs; rows no more than the context. most_k becomes 0 where
+// Fills zeros of the options: the model's context, all usable CPUs; rows no more than the context, the KV type of the
+// program. most_k becomes 0 where
 // the program can't choose.
 SessionOptions with_defaults(const Model& model, SessionOptions options);
 

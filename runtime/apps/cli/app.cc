@@ -161,7 +161,8 @@ bool start_session(App& app, const Model& model, const SessionOptions& options, 
   const Status s = session->init(model, options, app.memory, app.note());
   if (s == kErrUnsupported) {
     Writer w(app.message);
-    format(w, "this file has no code for a KV cache of ", kv_type_name(options.kv_type), "; it has");
+    format(w, "this file has no code for a KV cache of ", kv_type_name(with_defaults(model, options).kv_type),
+           "; it has");
     const char* comma = " ";
     for (uint32_t t = 0; t < GC_KV_TYPES; ++t) {
       if (model.program->entries[GC_ENTRY_PREFILL][t] == nullptr) continue;

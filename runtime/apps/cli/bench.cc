@@ -1,10 +1,11 @@
-// `OUT bench`: llama-bench's tests, columns and JSON fields. A prompt test runs n_prompt tokens from an empty
-// context; a generation test runs n_gen steps of one token for each of n_seqs sequences, and each step says what the next
-// token would be (the head's choice, as generation at temperature 0 does; all logits where a program stores them). Tokens
-// are arbitrary, drawn from a fixed sequence. Each test runs once to warm up and then -r times.
+// `OUT bench`: llama-bench's tests, columns and JSON fields. A prompt test runs n_prompt tokens, a generation test n_gen
+// steps of one token for each of n_seqs sequences, and each step says what the next token would be (the head's choice,
+// as generation at temperature 0 does; all logits where a program stores them); both from a context of n_depth tokens
+// that were a prompt, which isn't timed. Tokens are arbitrary, drawn from a fixed sequence. Each test runs once to warm
+// up and then -r times.
 //
-// Beside tokens/s stands what memory allows: GB/s is bytes of the GGUF's tensors that a step of generation reads x
-// steps/s, and share_of_bound divides it by the read bandwidth that the same workers reach in the same run
+// Beside tokens/s stands what memory allows: GB/s is bytes of the GGUF's tensors, keys and values that a step of
+// generation reads x steps/s, and share_of_bound divides it by the read bandwidth that the same workers reach in the same run
 // (bandwidth.h). Packed weights differ from the GGUF's bytes; counting the GGUF's makes packing fat gain nothing.
 #include <math.h>
 #include <time.h>
@@ -16,7 +17,7 @@ namespace gcrt {
 namespace {
 
 struct Test {
-  uint32_t n_prompt, n_gen, n_seqs;
+  uint32_t n_prompt, n_gen, n_depth, n_seqs;
 };
 
 struct Result {
@@ -30,8 +31,9 @@ struct Result {
   double ts(size_t i) const { return 1e9 * tokens() / static_cast<double>(samples_ns[i]); }
   // Weights are read once a step, whatever the number of sequences.
   bool has_bound() const { return test.n_gen != 0; }
-  double bytes_per_second(uint64_t touched) const {
-    return avg_ns > 0 ? static_cast<double>(touched) * test.n_gen * 1e9 / avg_ns : 0;
+  // touched: bytes of a step.
+  double bytes_per_second(double touched) const {
+    return avg_ns > 0 ? touched * test.n_gen * 1e9 / avg_ns : 0;
   }
 };
 
@@ -69,7 +71,9 @@ class Bench {
   SessionOptions session_for(const Test& test) const;
   bool add_tests(Vec<Test>* tests);
   bool measure(const Test& test, Result* result);
+  bool fill_context(Session& session, const Test& test);
   bool run_once(Session& session, const Test& test, float* logits);
+  double step_bytes(const Test& test) const;
   void print_head(double bandwidth);
   void print(const Result& r, double bandwidth, bool last);
   void print_markdown(const Result& r, double bandwidth);
@@ -95,7 +99,7 @@ class Bench {
 SessionOptions Bench::session_for(const Test& test) const {
   SessionOptions s = session_options(options_);
   s.n_seqs = test.n_seqs;
-  s.n_ctx = test.n_prompt + test.n_gen;
+  s.n_ctx = test.n_depth + test.n_prompt + test.n_gen;
   s.n_outputs = test.n_seqs;
   s.most_k = 1;
   if (s.n_ubatch < test.n_seqs) s.n_ubatch = test.n_seqs;
@@ -103,23 +107,54 @@ SessionOptions Bench::session_for(const Test& test) const {
 }
 
 bool Bench::add_tests(Vec<Test>* tests) {
-  IntList prompts = options_.bench_prompt, gens = options_.bench_gen, seqs = options_.bench_sequences;
+  IntList prompts = options_.bench_prompt, gens = options_.bench_gen;
+  IntList depths = options_.bench_depth, seqs = options_.bench_sequences;
   if (prompts.n == 0) prompts.values[prompts.n++] = 512;
   if (gens.n == 0) gens.values[gens.n++] = 128;
   if (seqs.n == 0) seqs.values[seqs.n++] = 1;
+  if (depths.n == 0) depths.values[depths.n++] = 0;
   bool ok = true;
-  auto add = [&](int64_t p, int64_t n, int64_t s) {
-    ok = ok && tests->push({static_cast<uint32_t>(p), static_cast<uint32_t>(n), static_cast<uint32_t>(s)});
+  auto add = [&](int64_t p, int64_t n, int64_t d, int64_t s) {
+    ok = ok && tests->push({static_cast<uint32_t>(p), static_cast<uint32_t>(n), static_cast<uint32_t>(d),
+                            static_cast<uint32_t>(s)});
   };
-  for (uint32_t i = 0; i < prompts.n; ++i)
-    if (prompts.values[i]) add(prompts.values[i], 0, 1);
-  for (uint32_t i = 0; i < gens.n; ++i)
-    for (uint32_t j = 0; gens.values[i] && j < seqs.n; ++j) add(0, gens.values[i], seqs.values[j]);
+  for (uint32_t d = 0; d < depths.n; ++d) {
+    const int64_t depth = depths.values[d];
+    for (uint32_t i = 0; i < prompts.n; ++i)
+      if (prompts.values[i]) add(prompts.values[i], 0, depth, 1);
+    for (uint32_t i = 0; i < gens.n; ++i)
+      for (uint32_t j = 0; gens.values[i] && j < seqs.n; ++j) add(0, gens.values[i], depth, seqs.values[j]);
+  }
   return ok;
 }
 
+// Each sequence has the first n_depth tokens. What earlier runs left of them is kept where the states can go back.
+bool Bench::fill_context(Session& session, const Test& test) {
+  for (uint32_t s = 0; s < test.n_seqs; ++s) {
+    if (session.kv().truncate(s, test.n_depth) == test.n_depth) continue;
+    session.kv().truncate(s, 0);
+    const Status status = session.prompt(s, ids_.span().sub(0, test.n_depth), nullptr);
+    if (status == kOk) continue;
+    app_.fail_status(status);
+    return false;
+  }
+  return true;
+}
+
+// What a step of a generation reads at least: the weights, and keys and values of every position that it sees.
+double Bench::step_bytes(const Test& test) const {
+  const uint32_t kv_type = with_defaults(model_, session_for(test)).kv_type;
+  double bytes = static_cast<double>(model_.facts->touched_bytes);
+  for (uint32_t g = 0; g < model_.program->n_groups; ++g) {
+    const gc_group& group = model_.program->groups[g];
+    double positions = test.n_depth + (test.n_gen + 1) / 2.0;  // of a run's steps, on average
+    if (group.kind == GC_STATE_KV_RING && positions > group.window) positions = group.window;
+    bytes += positions * test.n_seqs * static_cast<double>(group.block_bytes[kv_type]) / GC_KV_BLOCK;
+  }
+  return bytes;
+}
+
 bool Bench::run_once(Session& session, const Test& test, float* logits) {
-  for (uint32_t s = 0; s < test.n_seqs; ++s) session.kv().truncate(s, 0);
   Status status = kOk;
   if (test.n_prompt) status = session.prompt(0, ids_.span().sub(0, test.n_prompt), logits);
   gc_sink sink = {};
@@ -147,7 +182,8 @@ bool Bench::measure(const Test& test, Result* result) {
   const uint64_t bytes = uint64_t{session.logits_stride()} * test.n_seqs * sizeof(float);
   float* logits = static_cast<float*>(app_.memory.get(bytes, 64));
   bool ok = logits != nullptr && chosen_.resize(test.n_seqs) && chosen_logits_.resize(test.n_seqs) &&
-            ids_.reserve(max_of<size_t>(test.n_prompt, 1024)) && tokens_.resize(test.n_seqs);
+            ids_.reserve(max_of<size_t>(max_of(test.n_prompt, test.n_depth), 1024)) &&
+            tokens_.resize(test.n_seqs);
   if (!ok) app_.fail("not enough memory for ", test.n_seqs, " sequences");
   uint32_t random = 1;  // of ids: what they are does not matter, but a row of equal ones would stay in cache
   ids_.clear();
@@ -156,13 +192,14 @@ bool Bench::measure(const Test& test, Result* result) {
     ok = ids_.push(static_cast<int32_t>((uint64_t{random} * model_.program->n_vocab) >> 32));
   }
   result->test = test;
-  ok = ok && (!options_.warmup || run_once(session, test, logits));
+  ok = ok && (!options_.warmup || (fill_context(session, test) && run_once(session, test, logits)));
   const time_t clock = time(nullptr);
   struct tm utc;
   if (gmtime_r(&clock, &utc)) strftime(result->time, sizeof result->time, "%Y-%m-%dT%H:%M:%SZ", &utc);
   for (int64_t i = 0; ok && i < options_.repetitions; ++i) {
+    ok = fill_context(session, test);
     const int64_t start = now_ns();
-    ok = run_once(session, test, logits) && result->samples_ns.push(now_ns() - start);
+    ok = ok && run_once(session, test, logits) && result->samples_ns.push(now_ns() - start);
   }
   if (logits) app_.memory.put(logits, bytes, 64);
   if (ok) summarize(result);
@@ -176,6 +213,7 @@ void name_of(const Test& test, Writer* w) {
     format(*w, "pp", test.n_prompt);
   else
     format(*w, "tg", test.n_gen);
+  if (test.n_depth) format(*w, " @ d", test.n_depth);
   if (test.n_seqs > 1) format(*w, " npl", test.n_seqs);
 }
 
@@ -229,7 +267,7 @@ void Bench::print_markdown(const Result& r, double bandwidth) {
   name_of(r.test, &name);
   Writer(ts).put_fixed(r.avg_ts, 2).put(" ± ").put_fixed(r.stddev_ts, 2);
   if (r.has_bound()) {
-    const double bytes = r.bytes_per_second(model_.facts->touched_bytes);
+    const double bytes = r.bytes_per_second(step_bytes(r.test));
     Writer(rate).put_fixed(bytes * 1e-9, 2);
     Writer(share).put_fixed(bytes / bandwidth, 3);
   }
@@ -253,12 +291,12 @@ void Bench::print_json(const Result& r, double bandwidth, bool last) {
             ",\n    \"n_ubatch\": ", s.n_ubatch, ",\n    \"n_threads\": ", workers_,
             ",\n    \"type_k\": ", Json{kv_type_name(s.kv_type)},
             ",\n    \"type_v\": ", Json{kv_type_name(s.kv_type)}, ",\n    \"n_prompt\": ", r.test.n_prompt,
-            ",\n    \"n_gen\": ", r.test.n_gen, ",\n    \"n_depth\": 0", ",\n    \"n_seqs\": ", r.test.n_seqs,
-            ",\n    \"test_time\": ", Json{r.time});
+            ",\n    \"n_gen\": ", r.test.n_gen, ",\n    \"n_depth\": ", r.test.n_depth,
+            ",\n    \"n_seqs\": ", r.test.n_seqs, ",\n    \"test_time\": ", Json{r.time});
   out.print(",\n    \"avg_ns\": ", static_cast<int64_t>(r.avg_ns),
             ",\n    \"stddev_ns\": ", static_cast<int64_t>(r.stddev_ns),
             ",\n    \"avg_ts\": ", Fixed{r.avg_ts, 6}, ",\n    \"stddev_ts\": ", Fixed{r.stddev_ts, 6});
-  const double bytes = r.bytes_per_second(m.touched_bytes);
+  const double bytes = r.bytes_per_second(step_bytes(r.test));
   out.print(",\n    \"read_gb_per_s\": ", Fixed{bandwidth * 1e-9, 3});
   if (r.has_bound())
     out.print(",\n    \"gb_per_s\": ", Fixed{bytes * 1e-9, 3},
@@ -286,10 +324,10 @@ void Bench::print_csv(const Result& r, double bandwidth) {
   quoted(m.name[0] ? m.name : m.architecture);
   out.print(static_cast<uint64_t>(model_bytes()), ",", m.parameters, ",", s.n_ubatch, ",", s.n_ubatch, ",",
             workers_, ",", kv_type_name(s.kv_type), ",", kv_type_name(s.kv_type), ",", model_.program->isa,
-            ",", r.test.n_prompt, ",", r.test.n_gen, ",0,", r.test.n_seqs, ",", r.time, ",",
-            static_cast<int64_t>(r.avg_ns), ",", static_cast<int64_t>(r.stddev_ns), ",", Fixed{r.avg_ts, 6},
-            ",", Fixed{r.stddev_ts, 6}, ",");
-  const double bytes = r.bytes_per_second(m.touched_bytes);
+            ",", r.test.n_prompt, ",", r.test.n_gen, ",", r.test.n_depth, ",", r.test.n_seqs, ",", r.time,
+            ",", static_cast<int64_t>(r.avg_ns), ",", static_cast<int64_t>(r.stddev_ns), ",",
+            Fixed{r.avg_ts, 6}, ",", Fixed{r.stddev_ts, 6}, ",");
+  const double bytes = r.bytes_per_second(step_bytes(r.test));
   if (r.has_bound()) out.print(Fixed{bytes * 1e-9, 3});
   out.print(",", Fixed{bandwidth * 1e-9, 3}, ",");
   if (r.has_bound()) out.print(Fixed{bytes / bandwidth, 4});

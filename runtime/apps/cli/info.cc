@@ -165,7 +165,8 @@ void text_memory(const Facts& f, Output& out) {
       char what[16];
       Writer w(what);
       w.put("KV ").put(kv_type_name(t));
-      out.print("  ", Left{w.text(), 22}, Right{Number(f.memory[t].kv - f.memory[t].states).str(), 14}, "\n");
+      out.print("  ", Left{w.text(), 22}, Right{Number(f.memory[t].kv - f.memory[t].states).str(), 14},
+                t == f.session.kv_type ? "  unless -ctk says otherwise\n" : "\n");
     }
   for (uint32_t t = 0; t < GC_KV_TYPES; ++t)
     if (f.has_kv[t]) {
@@ -214,7 +215,8 @@ void json_memory(const Facts& f, Output& out) {
     states = f.memory[t].states;
     arena = f.memory[t].arena;
   }
-  out.print("},\n  \"recurrent_bytes\": ", states, ",\n  \"arena_bytes\": ", arena, "\n");
+  out.print("},\n  \"kv_type\": ", Json{kv_type_name(f.session.kv_type)}, ",\n  \"recurrent_bytes\": ", states,
+            ",\n  \"arena_bytes\": ", arena, "\n");
 }
 
 void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {

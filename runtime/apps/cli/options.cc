@@ -135,6 +135,7 @@ constexpr Row kRows[] = {
   // ---- bench
   {kBen, "-p --n-prompt", "N,N", "prompts of so many tokens; 0: none (default 512)", Kind::kInts, AT(bench_prompt), 0, kMost},
   {kBen, "-n --n-gen", "N,N", "generations of so many tokens; 0: none (default 128)", Kind::kInts, AT(bench_gen), 0, kMost},
+  {kBen, "-d --n-depth", "N,N", "with so many tokens in the context before (default 0)", Kind::kInts, AT(bench_depth), 0, kMost},
   {kBen, "-npl", "N,N", "generate for so many sequences at once (default 1)", Kind::kInts, AT(bench_sequences), 1, 1024},
   {kBen, "-r --repetitions", "N", "runs of each test (default 5)", Kind::kInt, AT(repetitions), 1, 1000},
   {kBen, "-o --output", "FORMAT", "md, json or csv (default md)", Kind::kBench, AT(bench_format)},
@@ -144,8 +145,8 @@ constexpr Row kRows[] = {
   {kGen, "-b --batch-size", "N", "most tokens of a prompt at once; -ub is at most this (default 2048)", Kind::kInt, AT(n_batch), 1, kMost},
   {kGen | kLog | kBen | kInf | kPpl, "-ub --ubatch-size", "N", "tokens of a prompt that are computed together (default 512)", Kind::kInt, AT(n_ubatch), 1, kMost},
   {kGen | kLog | kDum | kBen | kInf | kPpl, "-t --threads", "N", "threads (default: the CPUs that this process may use)", Kind::kInt, AT(threads), -1, 4096},
-  {kGen | kLog | kDum | kBen | kPpl, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default f16)", Kind::kKvType, AT(cache_k)},
-  {kGen | kLog | kDum | kBen | kPpl, "-ctv --cache-type-v", "TYPE", "must be the same", Kind::kKvType, AT(cache_v)},
+  {kGen | kLog | kDum | kBen | kPpl, "-ctk --cache-type-k", "TYPE", "of the KV cache: f32, f16, bf16 or q8_0 (default: see info)", Kind::kKvType, AT(cache_k)},
+  {kGen | kLog | kDum | kBen | kPpl, "-ctv --cache-type-v", "TYPE", "must be the same, and is unless given", Kind::kKvType, AT(cache_v)},
   {kGen | kLog | kDum | kBen | kInf | kPpl, "--isa", "NAME", "run the code for this instruction set; see info", Kind::kText, AT(isa)},
   {kRun, "--perf", nullptr, "print timings at the end, to standard error (default)", Kind::kOn, AT(perf)},
   {kRun, "--no-perf", nullptr, "don't", Kind::kOff, AT(perf)},
@@ -457,6 +458,8 @@ Status parse_options(Command command, int argc, char** argv, Options* options, S
   }
   for (; optind < argc; ++optind)
     if (!add_word(argv[optind])) return kErrInput;
+  if (options->cache_v == GC_KV_TYPES) options->cache_v = options->cache_k;
+  if (options->cache_k == GC_KV_TYPES) options->cache_k = options->cache_v;
   if (options->cache_k == options->cache_v) return kOk;
   format_to(message, "-ctk ", kv_type_name(options->cache_k), " and -ctv ", kv_type_name(options->cache_v),
             ": keys and values have the same type");

@@ -68,7 +68,7 @@ struct Options {
   int64_t n_ctx = 0;
   int64_t n_batch = 2048;
   int64_t n_ubatch = 0;  // 0: the command's own
-  uint32_t cache_k = GC_KV_F16, cache_v = GC_KV_F16;
+  uint32_t cache_k = GC_KV_TYPES, cache_v = GC_KV_TYPES;  // GC_KV_TYPES: as the other, or the program's own
   bool decode = false;
   // Generation.
   int64_t n_predict = -1;
@@ -127,7 +127,7 @@ struct Options {
   float adaptive_target = -1;
   float adaptive_decay = 0.9f;
   // Bench.
-  IntList bench_prompt, bench_gen, bench_sequences;
+  IntList bench_prompt, bench_gen, bench_depth, bench_sequences;
   int64_t repetitions = 5;
   bool warmup = true;
   // Perplexity.

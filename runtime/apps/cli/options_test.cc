@@ -170,7 +170,7 @@ const Wrong kWrong[] = {
     {Command::kComplete, {"--top-p", "0,9"}, "--top-p: '0,9' is not a number"},
     {Command::kComplete, {"-s", "-2"}, "-s: '-2' is not a seed: a whole number from 0, or -1"},
     {Command::kComplete, {"-ctk", "f64"}, "-ctk: 'f64' is none of f32, f16, bf16, q8_0"},
-    {Command::kComplete, {"-ctk", "f32"}, "-ctk f32 and -ctv f16: keys and values have the same type"},
+    {Command::kComplete, {"-ctk", "f32", "-ctv", "f16"}, "-ctk f32 and -ctv f16: keys and values have the same type"},
     {Command::kComplete, {"--stop", ""}, "--stop: the text is empty"},
     {Command::kComplete, {"-p"}, "'-p' needs a value"},
     {Command::kComplete, {"--ignore-eos=1"}, "--ignore-eos takes no value"},

@@ -176,6 +176,7 @@ gc_program make_program(const char* isa) {
   p.arena.fixed = 64;
   p.weights_bytes = 1 << 20;
   p.max_position = 1 << 20;
+  p.kv_type = GC_KV_F16;
   for (int k = 0; k < 3; ++k) p.entries[k][GC_KV_F16] = p.entries[k][GC_KV_F32] = entry;
   return p;
 }
