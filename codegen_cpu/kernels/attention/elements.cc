@@ -147,8 +147,7 @@ void widen_key_row(Vec& v, const AttnSpec& spec, Value* keys, Value* d, Value* w
   const std::int64_t element = kv_element_bytes(spec.kv_type);
   for (int c = 0; c < kKeyVectors; ++c) {
     Value* from = e.at(keys, d, GC_KV_BLOCK * element, c * Vec::kLanes * element);
-    Value* x =
-        scales.empty() ? load_kv(v, spec.kv_type, from) : v.mul(load_bytes(v, from, Vec::kLanes), scales[c]);
+    Value* x = scales.empty() ? load_kv(v, spec.kv_type, from) : load_scaled(v, from, scales[c]);
     v.store(x, e.at(wide, std::int64_t{c} * Vec::kLanes * 4));
   }
 }
@@ -179,13 +178,28 @@ Value* load_value(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Valu
   const std::int64_t element = kv_element_bytes(spec.kv_type);
   Value* from = e.at(e.at(values, slot, spec.v_dim * element), at, element);
   if (!kv_has_scales(spec.kv_type)) return load_kv(v, spec.kv_type, from, count);
+  Value* block = b.CreateUDiv(at, e.i64(kKvScaleBlock));
+  return load_scaled(v, from, value_scale(v, spec, values, slot, block), count);
+}
+
+Value* load_scaled(Vec& v, Value* p, Value* scale, int count) {
+  return v.mul(load_bytes(v, p, count), scale);
+}
+
+Value* key_scales(Vec& v, const AttnSpec& spec, Value* keys, Value* first) {
+  Emitter& e = v.e();
+  return e.at(keys, e.b().CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{GC_KV_BLOCK * 2},
+              kv_scales_offset(spec.k_dim, spec.kv_type));
+}
+
+// The bits in all lanes, then widened: a single one would be inserted into a register and wait for its last use.
+Value* value_scale(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* block) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
   Value* scales =
       e.at(values, slot, 2 * kv_scales(spec.v_dim, spec.kv_type), kv_scales_offset(spec.v_dim, spec.kv_type));
-  Value* block = b.CreateUDiv(at, e.i64(kKvScaleBlock));
-  // The bits in all lanes, then widened: a single one would be inserted into a register and wait for its last use.
   Value* bits = v.splat(e.load(b.getInt16Ty(), e.at(scales, block, std::int64_t{2}), 2));
-  Value* scale = b.CreateFPExt(b.CreateBitCast(bits, v.type(e.f16())), v.type());
-  return v.mul(load_bytes(v, from, count), scale);
+  return b.CreateFPExt(b.CreateBitCast(bits, v.type(e.f16())), v.type());
 }
 
 void store_key(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {
@@ -246,8 +260,7 @@ llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec) {
     e.for_range(a["begin"], a["end"], kKvScaleBlock, [&](Value* first) {
       Vec::Values scales;
       if (kv_has_scales(spec.kv_type)) {
-        Value* row = e.at(a["keys"], b.CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{GC_KV_BLOCK * 2},
-                          kv_scales_offset(spec.k_dim, spec.kv_type));
+        Value* row = key_scales(v, spec, a["keys"], first);
         for (int c = 0; c < kKeyVectors; ++c) scales.push_back(v.load_f16(e.at(row, c * Vec::kLanes * 2)));
       }
       Value* past = b.CreateAdd(first, e.i64(kKvScaleBlock));

@@ -1,8 +1,8 @@
 // Elements of the KV types (codegen_cpu/kv_layout.h): one position in, 16 of them or a whole block out.
 //
-// A q8_0 element means nothing without its scale, so it is widened to f32 in scratch before any product, which is exact
-// (11 x 7 bits). Other types are widened in registers by kernels of a row, and like q8_0 by kernels of many
-// rows, which pay for it once for all of them. The products see the same values either way.
+// Elements are widened to f32 before any product, q8_0 with its scale, which is exact (11 x 7 bits): in registers by
+// kernels of a row, in scratch by kernels of many rows, which pay for it once for all of them. The products see the same
+// values either way.
 #pragma once
 
 #include <utility>
@@ -20,6 +20,14 @@ llvm::Value* load_kv(Vec& v, int kv_type, llvm::Value* p, int count = Vec::kLane
 
 // 16 pairs as f32: their first elements and their second ones.
 std::pair<llvm::Value*, llvm::Value*> load_pairs(Vec& v, llvm::Value* p, int count = Vec::kLanes);
+
+// The same of a type with scales: 16 elements times `scale`.
+llvm::Value* load_scaled(Vec& v, llvm::Value* p, llvm::Value* scale, int count = Vec::kLanes);
+// Where the scales of 32 dimensions of a block's keys are, from dimension `first` (a multiple of 32) on: f16[64].
+llvm::Value* key_scales(Vec& v, const AttnSpec& spec, llvm::Value* keys, llvm::Value* first);
+// The scale of 32 dimensions of the value of position `slot`, in all lanes.
+llvm::Value* value_scale(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot,
+                         llvm::Value* block);
 
 // Of the value of position `slot`, from dimension `at` on. Not for types in pairs.
 llvm::Value* load_value(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot, llvm::Value* at,

@@ -23,7 +23,7 @@ class RangeEmitter {
         v_(e),
         s_(spec),
         a_(a),
-        tiles_(v_, s_, kv_has_scales(spec.kv_type), spec.group()),
+        tiles_(v_, s_, false, spec.group()),
         blocks_{a["table"], a["n"], a["base"], a["block_bytes"]} {
     const PartialLayout at = partial_layout(s_.group(), s_.v_dim);
     const std::int64_t padded = at.l;  // bytes of a number for each head

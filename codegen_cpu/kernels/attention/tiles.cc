@@ -27,10 +27,11 @@ std::int64_t even_part(std::int64_t n, std::int64_t limit) {
 }
 
 // Vectors of 16 lanes that fit in registers at once, but for a broadcast: those of a tile are its accumulators, a
-// query's each, and the operands that the queries share (one query uses up each as it comes), of pairs both elements.
-std::int64_t tile_vectors(const Isa& isa, std::int64_t queries, bool pairs) {
+// query's each, and the operands that the queries share (one query uses up each as it comes), of pairs both
+// elements, and scales.
+std::int64_t tile_vectors(const Isa& isa, std::int64_t queries, bool more) {
   const std::int64_t registers = (isa.vector_registers() - 1) * isa.f32_lanes() / Vec::kLanes;
-  if (pairs) return registers / (queries + 2);
+  if (more) return registers / (queries + 2);
   return queries == 1 ? registers - 2 : registers / (queries + 1);
 }
 
@@ -45,7 +46,7 @@ Tiles::Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries)
       kv_type_(widened ? int{GC_KV_F32} : spec.kv_type),
       element_(kv_element_bytes(kv_type_)),
       queries_(queries_of(queries)),
-      vectors_(tile_vectors(e_.isa(), queries_, kv_in_pairs(kv_type_))) {}
+      vectors_(tile_vectors(e_.isa(), queries_, kv_in_pairs(kv_type_) || kv_has_scales(kv_type_))) {}
 
 std::int64_t Tiles::queries_of(std::int64_t queries) { return even_part(queries, kMostQueries); }
 
@@ -79,13 +80,13 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* 
       for (int c = 0; c < vectors; ++c) acc.push_back(fresh ? v_.zero() : v_.load(place(g, c)));
     }
     const int dims = kv_in_pairs(kv_type_) ? 2 : 1;  // that lie together
-    acc = e_.for_range(begin, end, dims, acc, [&](Value* d, const Values& in) {
+    auto add = [&](Value* d, const Values& in, const Values& scales) {
       Values next(in), k[2];
       Value* row = e_.at(keys, d, GC_KV_BLOCK * element_, c0 * Vec::kLanes * element_ * dims);
       for (int c = 0; c < vectors; ++c) {
         Value* at = e_.at(row, c * Vec::kLanes * element_ * dims);
         if (dims == 1) {
-          k[0].push_back(load_kv(v_, kv_type_, at));
+          k[0].push_back(scales.empty() ? load_kv(v_, kv_type_, at) : load_scaled(v_, at, scales[c]));
         } else {
           const auto [first, second] = load_pairs(v_, at);
           k[0].push_back(first), k[1].push_back(second);
@@ -101,7 +102,23 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* 
         }
       }
       return next;
-    });
+    };
+    auto over = [&](Value* from, Value* to, const Values& sums, const Values& scales) {
+      return e_.for_range(from, to, dims, sums,
+                          [&](Value* d, const Values& in) { return add(d, in, scales); });
+    };
+    if (!kv_has_scales(kv_type_)) {
+      acc = over(begin, end, acc, {});
+    } else {
+      acc = e_.for_range(begin, end, kKvScaleBlock, acc, [&](Value* first, const Values& in) {
+        Values scales;
+        Value* row = key_scales(v_, s_, keys, first);
+        for (int c = 0; c < vectors; ++c)
+          scales.push_back(v_.load_f16(e_.at(row, (c0 + c) * Vec::kLanes * 2)));
+        Value* past = b_.CreateAdd(first, e_.i64(kKvScaleBlock));
+        return over(first, b_.CreateSelect(b_.CreateICmpSLT(past, end), past, end), in, scales);
+      });
+    }
     for (int g = 0; g < n; ++g) {
       for (int c = 0; c < vectors; ++c) v_.store(acc[g * vectors + c], place(g, c));
     }
@@ -177,11 +194,15 @@ void Tiles::softmax(const Softmax& s, Value* n) {
 void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
                         const std::function<void(const Columns&)>& body) {
   const std::int64_t whole = s_.v_dim / Vec::kLanes;
-  const std::int64_t part =
-      even_part(std::max<std::int64_t>(whole, 1), widened_ ? std::min(vectors_, kMostVectors) : vectors_);
+  // Two vectors share a scale.
+  const std::int64_t most = kv_has_scales(kv_type_) ? std::max<std::int64_t>(1, vectors_ / 2 * 2) : vectors_;
+  std::int64_t part =
+      even_part(std::max<std::int64_t>(whole, 1), widened_ ? std::min(vectors_, kMostVectors) : most);
+  if (kv_has_scales(kv_type_) && part > 1) part += part % 2;
   auto some = [&](Value* at, std::int64_t vectors, int count) {
     const std::vector<int> counts(static_cast<std::size_t>(vectors), count);
     const std::int64_t slots = kv_in_pairs(s_.kv_type) ? 2 : 1;  // that lie together
+    if (kv_has_scales(kv_type_)) return body({at, counts, values, 0});
     if (!widened_) return body({at, counts, e_.at(values, at, element_ * slots), s_.v_dim * element_});
     // One after the other: at their own stride, a power of two as a rule, they would fall on few sets of the cache.
     const std::int64_t stride = vectors * Vec::kLanes * 4;
@@ -212,6 +233,22 @@ void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
   }
   if (s_.v_dim % Vec::kLanes != 0)
     some(e_.i64(whole * Vec::kLanes), 1, static_cast<int>(s_.v_dim % Vec::kLanes));
+}
+
+// Those of one position, of a type with scales.
+Values Tiles::scaled_values(const Columns& columns, Value* key) {
+  Values x;
+  Value* scale = nullptr;
+  const std::size_t shared =
+      columns.counts.size() > 1 ? 2 : 1;  // parts of several vectors begin with a scale's first
+  for (std::size_t c = 0; c < columns.counts.size(); ++c) {
+    Value* at = b_.CreateAdd(columns.at, e_.i64(static_cast<std::int64_t>(c) * Vec::kLanes));
+    if (c % shared == 0)
+      scale = value_scale(v_, s_, columns.values, key, b_.CreateUDiv(at, e_.i64(kKvScaleBlock)));
+    Value* from = e_.at(e_.at(columns.values, key, s_.v_dim), at);
+    x.push_back(load_scaled(v_, from, scale, columns.counts[c]));
+  }
+  return x;
 }
 
 void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n) {
@@ -253,9 +290,13 @@ void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* e
   } else {
     acc = e_.for_range(begin, end, 1, acc, [&](Value* key, const Values& in) {
       Values next(in), x;
-      Value* row = e_.at(columns.values, key, columns.stride);
-      for (int c = 0; c < vectors; ++c)
-        x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), columns.counts[c]));
+      if (kv_has_scales(kv_type_)) {
+        x = scaled_values(columns, key);
+      } else {
+        Value* row = e_.at(columns.values, key, columns.stride);
+        for (int c = 0; c < vectors; ++c)
+          x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), columns.counts[c]));
+      }
       add(next, key, 0, x);
       return next;
     });

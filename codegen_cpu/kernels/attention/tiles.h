@@ -23,7 +23,7 @@ class Tiles {
   using Values = Emitter::Values;
 
   // Of `queries` queries at most. Widened: a few dimensions of a block at a time are made f32 in scratch, which stay in
-  // the first-level cache for all tiles; else tiles read the elements where they are (types without scales).
+  // the first-level cache for all tiles; else tiles read the elements where they are.
   Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries);
   // Of the scratch `wide`.
   static std::int64_t wide_bytes(const AttnSpec& spec);
@@ -42,7 +42,8 @@ class Tiles {
   void scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh);
 
   // Dimensions of the values that a tile takes at once: the first (i64), how many of each vector of 16, where those of
-  // position 0 are, and bytes from position to position (of pairs: half of what is from pair to pair).
+  // position 0 are, and bytes from position to position (of pairs: half of what is from pair to pair; of types with scales
+  // values are the block's part, and the stride isn't used).
   struct Columns {
     Value* at;
     std::vector<int> counts;
@@ -70,6 +71,8 @@ class Tiles {
   void softmax(const Softmax& s, Value* n);
 
  private:
+  Values scaled_values(const Columns& columns, Value* key);
+
   Vec& v_;
   Emitter& e_;
   llvm::IRBuilder<>& b_;
