@@ -326,8 +326,9 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
     return streams + 64 * kHeadPanelsFewRows * GC_REDUNDANT_ROWS;
   }
   if (op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu) {
+    const ir::Type& x = graph.value(op.inputs[0]).type;
     const int64_t joint = op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS : 0;
-    return joint + (multiplies_on_tiles(isa_, graph, op) ? tile_scratch_bytes() : 0);
+    return joint + (multiplies_on_tiles(isa_, graph, op) ? tile_scratch_bytes(isa_, x.dims[1].size) : 0);
   }
   if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));

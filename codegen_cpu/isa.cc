@@ -34,12 +34,14 @@ std::vector<Isa> make_table() {
   constexpr unsigned VNNI = 1, AVX512 = 2, GFNI = 4, BF16DOT = 8, AMX = 16;
   using enum CpuFeature;
   std::vector<Isa> table;
-#define ISA(name, in_use, cpu, features, bytes, facts, ...) \
+#define ISA(name, in_use, cpu, features, bytes, l1, l2, facts, ...) \
   table.push_back({name,                                    \
                    in_use,                                  \
                    cpu,                                     \
                    features,                                \
                    bytes,                                   \
+                   1024 * l1,                               \
+                   1024 * l2,                               \
                    ((facts) & VNNI) != 0,                   \
                    ((facts) & AVX512) != 0,                 \
                    ((facts) & GFNI) != 0,                   \

@@ -113,7 +113,7 @@ class Products : Scope {
         tiles ? e_.i64(kGluColumnsOnTiles / unit)
               : b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit), e_.i64(kGluColumnsManyRows / unit));
     Value* stride = tiles ? e_.i64(glu_stride_on_tiles()) : b_.CreateMul(chunk, e_.i64(4 * unit));
-    Value* gate_y = e_.at(frame_.ptr(Slot::scratch), tiles ? tile_scratch_bytes() : 0);
+    Value* gate_y = e_.at(frame_.ptr(Slot::scratch), tiles ? tile_scratch_bytes(e_.isa(), gate.cols) : 0);
     Value* room = tiles ? b_.CreateAdd(n, e_.i64(kRowsAtOnce)) : n;
     Value* up_y = e_.at(gate_y, b_.CreateMul(stride, room));
     Value* gate_w = weight(gate.use);

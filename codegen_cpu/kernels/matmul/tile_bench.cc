@@ -1,7 +1,8 @@
 // Speed of the products on tiles beside the machine's peak, measured in the same run: tdpbf16ps on tiles that stay in
 // registers. A line is the best of many samples, product and peak taking turns.
 //
-//   bazel run --config=bench //codegen_cpu/kernels/matmul:tile_bench [-- FORMAT...]
+//   bazel run --config=bench //codegen_cpu/kernels/matmul:tile_bench [-- FORMAT...]     default q4_k q5_0 q6_k
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "codegen_cpu/kernels/matmul/test_data.h"
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/prompt_rows.h"
+#include "compiler/base/strings.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
 namespace gc::cpu {
@@ -22,7 +24,7 @@ using TileFn = void(const std::uint8_t* panels, const void* x, float* y, std::in
                     std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
 
 constexpr int kPeakProducts = 8;
-constexpr std::int64_t kPeakLoops = 20000;
+constexpr std::int64_t kPeakLoops = 2000;
 constexpr double kProductFlops = 2.0 * 16 * 16 * 32;
 constexpr double kSeconds = 0.4;  // a line's samples
 
@@ -58,7 +60,25 @@ double seconds(const std::function<void(int)>& work, int threads) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void line(const Isa& isa, Format format, std::int64_t k, std::int64_t rows, int threads) {
+// What a tile of weights costs to unpack, in products of tiles; most of it hides behind them.
+double unpacking(Jit& jit, const std::string& name, const std::uint8_t* panels, std::int64_t k,
+                 std::uint8_t* scratch, double seconds_a_product) {
+  using UnpackFn = void(const std::uint8_t* panel0, const std::uint8_t* panel1, std::int64_t begin,
+                        std::int64_t blocks, std::uint8_t* tiles, std::int64_t first, std::int64_t last);
+  auto* f = jit.get<UnpackFn>(name);
+  const std::int64_t blocks = std::min<std::int64_t>(k / 32, 16), loops = 20;
+  double best = 1e9;
+  for (int sample = 0; sample < 200; ++sample)
+    best = std::min(best, seconds(
+                              [&](int) {
+                                for (std::int64_t i = 0; i < loops; ++i)
+                                  f(panels, panels, 0, blocks, scratch, 0, blocks);
+                              },
+                              1));
+  return best / static_cast<double>(loops * blocks) / seconds_a_product;
+}
+
+void line(const Isa& isa, Format format, std::int64_t k, std::int64_t n, std::int64_t rows, int threads) {
   llvm::LLVMContext context;
   Emitter e(context, isa, "bench");
   const std::string name(tile_matmul(e, format, k)->getName());
@@ -68,7 +88,7 @@ void line(const Isa& isa, Format format, std::int64_t k, std::int64_t rows, int 
   auto* f = jit.get<TileFn>(name);
   auto* peak = jit.get<void(std::int64_t)>("peak");
   auto* begin = jit.get<void()>("tiles_begin");
-  const std::int64_t n = 1280, panels = n / kPanelRows;  // of each thread
+  const std::int64_t panels = n / kPanelRows;  // of each thread
   const std::vector<std::uint8_t> packed = pack::packed(format, n, k, pack::random_matrix(format, n, k, 1));
   const std::int64_t x_bytes = generated_at(rows) / kBlockRows * block_bytes(k);
   const std::int64_t stride = 4 * n + 64;  // as in programs
@@ -78,7 +98,7 @@ void line(const Isa& isa, Format format, std::int64_t k, std::int64_t rows, int 
   std::vector<Aligned<float>> y;
   for (int t = 0; t < threads; ++t) {
     weights.push_back(aligned_copy(packed));
-    scratch.push_back(aligned<std::uint8_t>(tile_scratch_bytes()));
+    scratch.push_back(aligned<std::uint8_t>(tile_scratch_bytes(isa, k)));
     y.push_back(aligned<float>(generated_at(rows) * stride / 4));
   }
   double ours = 1e9, bound = 1e9, total = 0;
@@ -101,9 +121,13 @@ void line(const Isa& isa, Format format, std::int64_t k, std::int64_t rows, int 
   }
   const double rate = 2.0 * static_cast<double>(n * k * rows) * threads / ours;
   const double most = kProductFlops * kPeakProducts * kPeakLoops * threads / bound;
-  std::printf("%-5s k %5d rows %4d threads %d  %6.2f TFLOPS of %5.2f: %.2f\n",
-              std::string(info(format).text_name).c_str(), static_cast<int>(k), static_cast<int>(rows),
-              threads, rate / 1e12, most / 1e12, rate / most);
+  const double product = bound / static_cast<double>(kPeakProducts * kPeakLoops);
+  const std::string unpack = cat("unpack_tiles_", info(format).text_name, "_", k);
+  std::printf(
+      "%-5s k %5d n %5d rows %4d threads %d  %6.2f TFLOPS of %5.2f: %.2f  (a tile unpacked: %.1f products)\n",
+      std::string(info(format).text_name).c_str(), static_cast<int>(k), static_cast<int>(n),
+      static_cast<int>(rows), threads, rate / 1e12, most / 1e12, rate / most,
+      unpacking(jit, unpack, weights[0].get(), k, scratch[0].get(), product));
   std::fflush(stdout);
 }
 
@@ -118,14 +142,20 @@ int main(int argc, char** argv) {
     std::printf("this machine has no tiles\n");
     return 1;
   }
+  const auto chosen = [&](Format format) {
+    if (argc == 1) return format == Format::Q4_K || format == Format::Q5_0 || format == Format::Q6_K;
+    for (int i = 1; i < argc; ++i)
+      if (info(format).text_name == std::string(argv[i])) return true;
+    return false;
+  };
   for (Format format : matmul_formats()) {
-    bool wanted = argc == 1;
-    for (int i = 1; i < argc; ++i) wanted |= info(format).text_name == std::string(argv[i]);
-    if (!wanted || !has_tile_matmul(format)) continue;
-    for (std::int64_t k : {640, 2560, 10240}) {
+    if (!has_tile_matmul(format) || !chosen(format)) continue;
+    for (std::int64_t k : {640, 1152, 2048, 2560, 10240}) {
       if (k % info(format).block_values != 0) continue;
-      for (std::int64_t rows : {32, 128, 512})
-        for (int threads : {1, 2}) line(isa, format, k, rows, threads);
+      for (std::int64_t n : {1024, 2560})
+        for (std::int64_t rows : {32, 128, 512})
+          if (rows == 512 || n == 1024)
+            for (int threads : {1, 2}) line(isa, format, k, n, rows, threads);
     }
   }
   return 0;

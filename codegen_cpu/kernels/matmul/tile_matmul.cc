@@ -1,11 +1,19 @@
-// A chunk of columns of a stripe of panels is unpacked into scratch as tiles, then all rows pass it: two panels of the
-// chunk, which the first-level cache holds, times 32 rows at a time, which stream from the second level past the first. A
-// product of 2 x 2 tiles takes as long as loading one operand's tiles from there; with both from there it would wait.
-// Sums rest between chunks in scratch of their own, tile by tile, which doesn't change them. Storing a tile takes the unit
-// as long as a product, so chunks are as long as the first level allows.
+// Two panels of a chunk of columns, unpacked into tiles, stay in the first-level cache while all rows pass them, 32 at a
+// time, streaming from the second level: 2 x 2 tiles. One operand's tiles are what a product has time to load from there.
+//
+// What isn't products hides behind them, since the matrix unit leaves the vector units alone: between the products of a
+// block stand the instructions that unpack tiles of the next two panels (a tile takes as many cycles as the products of 80
+// rows with it) and those that bring the sums of the block before from where its tiles were stored, in the first level, to
+// where they belong. Tiles are never loaded with sums nor stored past the first level: both hold up the unit. On a busy
+// machine, 512 rows, K = 2560: 0.43 of the peak became 0.53.
+//
+// Chunks of columns are as long as the first level allows, because storing a tile takes the unit as long as a product, and
+// their sums, which rest in the second level, cost what is scarce beside it: lines on their way between the two levels.
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "codegen_cpu/decode/planes.h"
 #include "codegen_cpu/kernels/matmul/emit.h"
@@ -23,166 +31,308 @@ using llvm::Value;
 using Values = Emitter::Values;
 
 constexpr std::int64_t kTileRowBytes = 64, kTileBytes = 1024;
-constexpr std::int64_t kStripePanels = 16;          // unpacked together: 256 columns of y
-constexpr std::int64_t kPassRows = 512;             // of x, whose chunk and sums stay in the second level
-constexpr std::int64_t kChunkBlocks = 20;           // of 32 columns, at most: of two panels 40 KB
-constexpr std::int64_t kSumBytes = 4 * kTileBytes;  // of 32 rows and two panels
+constexpr std::int64_t kQuad = 4;                     // steps of 32 columns that are emitted in a row
+constexpr std::int64_t kPairBytes = 4 * kTileBytes;   // the sums of 32 rows and two panels
+constexpr std::int64_t kPairRow = 2 * kTileRowBytes;  // and of one row
 
-// The columns of x in chunks as even as can be, in blocks of 32.
-struct Chunks {
-  std::int64_t blocks, n, size;  // of the last one less
-  explicit Chunks(std::int64_t k) : blocks(k / 32) {
-    n = (blocks + kChunkBlocks - 1) / kChunkBlocks;
-    size = (blocks + n - 1) / n;
+// How a product of k columns is cut.
+struct TileShape {
+  std::int64_t blocks;         // of 32 columns
+  std::int64_t chunk, chunks;  // blocks of a chunk (of the last one less), and how many chunks
+  std::int64_t pass = 512;     // rows that pass together
+  std::int64_t stripe;         // panels whose sums rest together
+
+  TileShape(const Isa& isa, std::int64_t k) : blocks(k / 32) {
+    const std::int64_t most = isa.l1_bytes * 5 / 6 / (2 * kTileBytes) / kQuad * kQuad;  // of two panels
+    chunks = (blocks + most - 1) / most;
+    chunk = ((blocks + chunks - 1) / chunks + kQuad - 1) / kQuad * kQuad;
+    chunks = (blocks + chunk - 1) / chunk;
+    // Fewer would hide less of the unpacking; the sums of a stripe take a quarter of the second level, the pass's chunk of
+    // x a third, which comes from afar once for a stripe.
+    stripe = isa.l2_bytes / 4 / (pass * kTileRowBytes) / 2 * 2;
   }
 };
 
-// The worker's scratch: tiles of the stripe, then sums.
-constexpr std::int64_t kPanelTiles = kChunkBlocks * kTileBytes;
-constexpr std::int64_t kSumsAt = kStripePanels * kPanelTiles;
-constexpr std::int64_t kPairSums = kPassRows / kRowsAtOnce * kSumBytes;
-constexpr std::int64_t kScratchBytes = kSumsAt + kStripePanels / 2 * kPairSums;
+// The worker's scratch: tiles of two pairs of panels, where tiles of sums are stored in turn, a line of zeros and one that
+// nobody reads, sums at rest.
+struct Scratch {
+  std::int64_t panel, tiles = 0, stored, zeros, nowhere, sums, bytes;
+  Scratch(const Isa& isa, const TileShape& shape) {
+    panel = isa.l1_bytes / (2 * kTileBytes) * kTileBytes;  // of any shape
+    stored = tiles + 4 * panel;
+    zeros = stored + 2 * kPairBytes;
+    nowhere = zeros + kPairRow;
+    sums = nowhere + kPairRow;
+    bytes = sums + (shape.chunks > 1 ? shape.stripe / 2 * (shape.pass / kRowsAtOnce) * kPairBytes : 0);
+  }
+};
 
 void tile_op(Emitter& e, llvm::Intrinsic::ID id, std::initializer_list<Value*> args) {
   e.b().CreateIntrinsic(id, {}, args);
 }
 Value* tile(Emitter& e, int i) { return e.b().getInt8(static_cast<std::uint8_t>(i)); }
 
-// void(x, w0, w1, sums, y0, y1, i64 ys, i64 steps, i64 first, i64 last): 2 x 2 tiles of x * w over `steps` times 32
-// columns, added to the sums but for the first; the last time they go to y.
-llvm::Function* block(Emitter& e, std::int64_t x_block) {
-  const std::vector<Arg> arg_list = {in("x"),   in("w0"),  in("w1"),     ptr("sums"),  ptr("y0"),
-                                     ptr("y1"), i64("ys"), i64("steps"), i64("first"), i64("last")};
-  return e.function(cat("tiles_2x2_", x_block), arg_list, [&](const Args& args) {
+// ---- Unpacking ----
+
+// Weights are scale * q + add. Codes of up to 7 bits are put into the mantissa of a bf16, 128 + q, which saves their
+// conversion: `add` then takes 128 * scale back.
+struct Factors {
+  Value* scale;
+  Value* add;  // or nullptr
+};
+
+constexpr int kInMantissa = 128;
+// Whether q < 128.
+bool fits_mantissa(const Layout& layout) {
+  std::int32_t most = 0;
+  for (const Plane& plane : layout.planes) most += ((1 << plane.bits) - 1) << plane.at;
+  if (!layout.values().empty()) most = *std::max_element(layout.values().begin(), layout.values().end());
+  return most < kInMantissa;
+}
+
+Factors factors(Emitter& e, PanelReader& reader, const Layout& layout, const PanelReader::Supers& supers,
+                Value* scale_at, const std::function<Value*()>& min_at) {
+  Vec v(e);
+  Factors f{reader.scale(scale_at, supers), nullptr};
+  if (layout.min != ScaleKind::None) f.add = reader.min(min_at(), supers);
+  const int from = layout.offset + (fits_mantissa(layout) ? kInMantissa : 0);
+  if (from != 0) {
+    Value* shift = v.splat(-from);
+    f.add = f.add ? v.fma(f.scale, shift, f.add) : v.mul(f.scale, shift);
+  }
+  return f;
+}
+
+// The two rows of a tile that a step (<64 x i8>: columns 0 to 3 of 16 rows of weights) makes: pairs of its even columns and
+// of its odd ones, as prompt rows have them. Rounded to nearest, ties away from zero: fewer instructions than
+// vcvtne2ps2bf16 and the shuffle behind it.
+std::array<Value*, 2> pairs_of(Emitter& e, bool in_mantissa, Value* step, const Factors& f) {
+  auto& b = e.b();
+  Vec v(e);
+  auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
+  auto* halves = llvm::FixedVectorType::get(b.getInt16Ty(), 32);
+  const auto word = [&](std::uint64_t n) { return llvm::ConstantInt::get(words, n); };
+  const auto value = [&](Value* x) {
+    if (!in_mantissa)
+      x = b.CreateSIToFP(x, v.type());
+    else
+      x = b.CreateBitCast(x, v.type());
+    return f.add ? v.fma(x, f.scale, f.add) : v.mul(x, f.scale);
+  };
+  Value* even = b.CreateAnd(b.CreateBitCast(step, words), word(0x00ff00ff));
+  Value* odd = b.CreateBitCast(b.CreateLShr(b.CreateBitCast(step, halves), 8), words);
+  std::array<Value*, 2> rows;
+  for (int i = 0; i < 2; ++i) {
+    Value* codes = i == 0 ? even : odd;
+    if (in_mantissa) codes = b.CreateOr(codes, word(0x43004300));
+    Value* low = in_mantissa ? b.CreateShl(codes, 16) : b.CreateAnd(codes, word(0xff));
+    Value* high = in_mantissa ? b.CreateAnd(codes, word(0xffff0000)) : b.CreateLShr(codes, 16);
+    const auto rounded = [&](Value* x) {
+      return b.CreateAdd(b.CreateBitCast(value(x), words), word(0x8000));
+    };
+    low = b.CreateBitCast(b.CreateLShr(rounded(low), 16), halves);
+    high = b.CreateBitCast(rounded(high), halves);
+    std::vector<int> blend;
+    for (int w = 0; w < 32; ++w) blend.push_back(w % 2 ? 32 + w : w);
+    rows[i] = b.CreateShuffleVector(low, high, blend);
+  }
+  return rows;
+}
+
+// A tile from the block of 32 columns of a panel, two of its 16 rows for each step of the weights.
+class TileUnpack {
+ public:
+  TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block, Value* to)
+      : e_(e), layout_(layout), reader_(e, layout, k), to_(to) {
     auto& b = e.b();
-    const auto each_sum = [&](const std::function<void(int, Value*)>& body) {
-      for (int t = 0; t < 4; ++t) body(t, e.at(args["sums"], t * kTileBytes));
-    };
-    const auto either = [&](const char* flag, const std::function<void()>& then,
-                            const std::function<void()>& otherwise) {
-      const auto values = [](const std::function<void()>& f) {
-        f();
-        return Values{};
-      };
-      e.if_else(
-          b.CreateICmpNE(args[flag], e.i64(0)), [&] { return values(then); },
-          [&] { return values(otherwise); });
-    };
-    either(
-        "first",
-        [&] { each_sum([&](int t, Value*) { tile_op(e, llvm::Intrinsic::x86_tilezero, {tile(e, t)}); }); },
-        [&] {
-          each_sum([&](int t, Value* p) {
-            tile_op(e, llvm::Intrinsic::x86_tileloadd64, {tile(e, t), p, e.i64(kTileRowBytes)});
-          });
-        });
+    Value* g = b.CreateLShr(block, 3);
+    base_ = e.at(panel, g, layout.group(kGroupCols).bytes);
+    i_ = b.CreateAnd(block, e.i64(7));
+    group_ = reader_.group(base_, g);
+    supers_ = reader_.supers(base_);
+    steps_ = reader_.steps(e.at(group_.quants, i_, layout.quant_bytes()));
+  }
+
+  void step(int s) {
+    const int per_part = static_cast<int>(layout_.scale_cols) / 4;
+    if (s % per_part == 0) {
+      const int part = s / per_part;
+      factors_ = factors(e_, reader_, layout_, supers_, reader_.scale_at(group_.scales, i_, part),
+                         [&] { return reader_.min_at(group_.mins, i_, part); });
+    }
+    const auto rows = pairs_of(e_, fits_mantissa(layout_), steps_[s], factors_);
+    for (int i = 0; i < 2; ++i) e_.store(rows[i], e_.at(to_, (2 * s + i) * kTileRowBytes), 64);
+  }
+
+ private:
+  Emitter& e_;
+  const Layout& layout_;
+  PanelReader reader_;
+  Value *to_, *base_, *i_;
+  GroupParts group_;
+  PanelReader::Supers supers_;
+  Values steps_;
+  Factors factors_{};
+};
+
+// ---- Work beside the products ----
+
+// Tiles that are still to be unpacked: of panel w0, then of w1, `blocks` each from block `begin` on.
+const std::vector<Arg> kJobArgs = {in("next0"), in("next1"), i64("begin"), i64("blocks"), out("tiles")};
+// Sums from where a block's tiles were stored (`done`), added to `from`, to two panels' rows of `to0`, `to1`.
+const std::vector<Arg> kDrainArgs = {in("done"), ptr("from"), i64("from_stride"),
+                                     ptr("to0"), ptr("to1"),  i64("to_stride")};
+
+class Beside {
+ public:
+  Beside(Emitter& e, const Layout& layout, std::int64_t k, const TileShape& shape, const Scratch& at,
+         const Args& args)
+      : e_(e), b_(e.b()), layout_(layout), k_(k), shape_(shape), at_(at), args_(args) {}
+
+  // Job `t`.
+  TileUnpack unpack(Value* t) {
+    Value* second = b_.CreateICmpSGE(t, args_["blocks"]);
+    Value* block = b_.CreateSub(t, b_.CreateSelect(second, args_["blocks"], e_.i64(0)));
+    Value* panel = b_.CreateSelect(second, args_["next1"], args_["next0"]);
+    Value* to = e_.at(args_["tiles"], b_.CreateSelect(second, e_.i64(at_.panel), e_.i64(0)));
+    return TileUnpack(e_, layout_, k_, panel, b_.CreateAdd(args_["begin"], block),
+                      e_.at(to, block, kTileBytes));
+  }
+
+  // Row r of 32, whose tiles' rows are at `stored`.
+  void drain(Value* r, Value* stored) {
+    Vec v(e_);
+    Value* from = e_.at(args_["from"], r, args_["from_stride"]);
+    for (int j = 0; j < 2; ++j) {
+      Value* sum = v.load(e_.at(stored, j * kTileBytes));
+      if (shape_.chunks > 1) sum = v.add(v.load(e_.at(from, j * kTileRowBytes)), sum);
+      v.store(sum, e_.at(args_[j == 0 ? "to0" : "to1"], r, args_["to_stride"]));
+    }
+  }
+  // Rows 8 q + i.
+  void drain(Value* q, int i) {
+    Value* half = b_.CreateLShr(q, 1);  // the tiles of rows 0-15 or of rows 16-31
+    Value* stored = e_.at(e_.at(args_["done"], half, 2 * kTileBytes), b_.CreateAnd(q, e_.i64(1)),
+                          8 * kTileRowBytes, i * kTileRowBytes);
+    drain(b_.CreateAdd(b_.CreateShl(q, 3), e_.i64(i)), stored);
+  }
+
+ private:
+  Emitter& e_;
+  llvm::IRBuilder<>& b_;
+  const Layout& layout_;
+  const std::int64_t k_;
+  const TileShape& shape_;
+  const Scratch& at_;
+  const Args& args_;
+};
+
+std::vector<Arg> joined(std::initializer_list<std::vector<Arg>> lists) {
+  std::vector<Arg> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+struct Kernel {
+  Emitter& e;
+  const Layout& layout;
+  std::int64_t k;
+  TileShape shape;
+  Scratch at;
+  Kernel(Emitter& e, Format format, std::int64_t k)
+      : e(e), layout(layout_for(format)), k(k), shape(e.isa(), k), at(e.isa(), shape) {}
+  std::string named(const char* what) const { return cat(what, "_", info(layout.format).text_name, "_", k); }
+};
+
+// void(job, i64 first, i64 last): jobs [first, last).
+llvm::Function* unpack_tiles(const Kernel& kernel) {
+  Emitter& e = kernel.e;
+  return e.function(kernel.named("unpack_tiles"), joined({kJobArgs, {i64("first"), i64("last")}}),
+                    [&](const Args& args) {
+                      Beside beside(e, kernel.layout, kernel.k, kernel.shape, kernel.at, args);
+                      e.for_range(args["first"], args["last"], 1, [&](Value* t) {
+                        TileUnpack tile = beside.unpack(t);
+                        for (int s = 0; s < 8; ++s) tile.step(s);
+                      });
+                    });
+}
+
+// void(drain): all 32 rows.
+llvm::Function* drain_sums(const Kernel& kernel) {
+  Emitter& e = kernel.e;
+  return e.function(kernel.named("drain_sums"), kDrainArgs, [&](const Args& args) {
+    Beside beside(e, kernel.layout, kernel.k, kernel.shape, kernel.at, args);
+    e.for_range(0, 4, 1, [&](Value* q) {
+      for (int i = 0; i < 8; ++i) beside.drain(q, i);
+    });
+  });
+}
+
+// void(x, w0, w1, store, i64 steps, job, i64 first, i64 jobs, drain): 2 x 2 tiles of x * w over `steps` times 32 columns,
+// stored at `store`; beside it jobs [first, first + jobs), no more than a quarter of the steps, and the drain.
+llvm::Function* block(const Kernel& kernel) {
+  Emitter& e = kernel.e;
+  const std::vector<Arg> own = {in("x"), in("w0"), in("w1"), out("store"), i64("steps")};
+  const auto args_of = joined({own, kJobArgs, {i64("first"), i64("jobs")}, kDrainArgs});
+  return e.function(kernel.named("tiles_2x2"), args_of, [&](const Args& args) {
+    auto& b = e.b();
+    Beside beside(e, kernel.layout, kernel.k, kernel.shape, kernel.at, args);
+    for (int t = 0; t < 4; ++t) tile_op(e, llvm::Intrinsic::x86_tilezero, {tile(e, t)});
     const auto load_w = [&](int j, Value* k) {
       Value* p = e.at(args[j == 0 ? "w0" : "w1"], k, kTileBytes);
       tile_op(e, llvm::Intrinsic::x86_tileloadd64, {tile(e, 6 + j), p, e.i64(kTileRowBytes)});
     };
+    // Past the first level, which would lose the panels to it.
     const auto load_x = [&](int i, Value* k) {
-      Value* p = e.at(args["x"], k, kPieceBytes, i * x_block);
+      Value* p = e.at(args["x"], k, kPieceBytes, i * block_bytes(kernel.k));
       tile_op(e, llvm::Intrinsic::x86_tileloaddt164, {tile(e, 4 + i), p, e.i64(kPieceRow)});
     };
     const auto multiply = [&](int i, int j) {
       tile_op(e, llvm::Intrinsic::x86_tdpbf16ps, {tile(e, 2 * i + j), tile(e, 4 + i), tile(e, 6 + j)});
     };
-    e.for_range(e.i64(0), args["steps"], 1, [&](Value* k) {
+    const auto step = [&](Value* k, const std::function<void(int)>& between) {
       load_x(0, k);
       load_w(0, k);
       multiply(0, 0);
+      between(0);
       load_w(1, k);
       multiply(0, 1);
+      between(1);
       load_x(1, k);
       multiply(1, 0);
+      between(2);
       multiply(1, 1);
-    });
-    const auto store = [&](int t, Value* p, Value* stride) {
-      tile_op(e, llvm::Intrinsic::x86_tilestored64, {tile(e, t), p, stride});
     };
-    either(
-        "last",
-        [&] {
-          for (int t = 0; t < 4; ++t) {
-            Value* y = args[t % 2 == 0 ? "y0" : "y1"];
-            store(t, e.at(y, e.i64(t / 2 * kBlockRows), args["ys"]), args["ys"]);
-          }
-        },
-        [&] { each_sum([&](int t, Value* p) { store(t, p, e.i64(kTileRowBytes)); }); });
-  });
-}
-
-// ---- Unpacking ----
-
-// Values are scale * (q - offset) + min, of which the offset may be in `add` when it is exact there.
-struct Factors {
-  Value* scale;
-  Value* add;  // or nullptr
-  std::int32_t offset;
-};
-
-// Columns c and c + 1 of a step (<64 x i8>) as a row of a tile: pairs of 16 rows.
-Value* pairs_of(Emitter& e, Value* step, int c, const Factors& f) {
-  auto& b = e.b();
-  Vec v(e);
-  auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
-  Value* dwords = b.CreateBitCast(step, words);
-  Value* columns[2];
-  for (int i = 0; i < 2; ++i) {
-    const int shift = 8 * (c + i);
-    Value* q = shift > 0 ? b.CreateLShr(dwords, llvm::ConstantInt::get(words, shift)) : dwords;
-    if (shift < 24) q = b.CreateAnd(q, llvm::ConstantInt::get(words, 0xff));
-    if (f.offset != 0)
-      q = b.CreateSub(q, llvm::ConstantInt::get(words, static_cast<std::uint64_t>(f.offset)));
-    Value* x = b.CreateSIToFP(q, v.type());
-    columns[i] = f.add ? v.fma(x, f.scale, f.add) : v.mul(x, f.scale);
-  }
-  std::vector<int> interleaved;
-  for (int r = 0; r < 16; ++r) interleaved.push_back(r), interleaved.push_back(16 + r);
-  return b.CreateShuffleVector(v.bf16_joined(columns[0], columns[1]), interleaved);
-}
-
-bool is_power_of_two(std::int32_t n) { return n > 0 && (n & (n - 1)) == 0; }
-
-Factors factors(Vec& v, PanelReader& reader, const Layout& layout, const PanelReader::Supers& supers,
-                Value* scale_at, const std::function<Value*()>& min_at) {
-  Factors f{reader.scale(scale_at, supers), nullptr, layout.offset};
-  if (layout.min != ScaleKind::None) {
-    f.add = reader.min(min_at(), supers);
-  } else if (is_power_of_two(layout.offset)) {
-    f.add = v.mul(f.scale, v.splat(-layout.offset));
-    f.offset = 0;
-  }
-  return f;
-}
-
-// void(panel, i64 begin, i64 end, tiles): the blocks [begin, end) of 32 columns of a panel, a tile for each.
-llvm::Function* unpack_tiles(Emitter& e, const Layout& layout, std::int64_t k) {
-  const std::string name = cat("unpack_tiles_", info(layout.format).text_name, "_", k);
-  return e.function(name, {in("panel"), i64("begin"), i64("end"), out("tiles")}, [&](const Args& args) {
-    Vec v(e);
-    auto& b = e.b();
-    PanelReader reader(e, layout, k);
-    const int parts = static_cast<int>(32 / layout.scale_cols);
-    e.for_range(args["begin"], args["end"], 1, [&](Value* block) {
-      Value* g = b.CreateLShr(block, 3);
-      Value* i = b.CreateAnd(block, e.i64(7));
-      Value* base = e.at(args["panel"], g, layout.group(kGroupCols).bytes);
-      const GroupParts group = reader.group(base, g);
-      const PanelReader::Supers supers = reader.supers(base);
-      const std::vector<Value*> steps = reader.steps(e.at(group.quants, i, layout.quant_bytes()));
-      Value* to = e.at(args["tiles"], b.CreateSub(block, args["begin"]), kTileBytes);
-      for (int part = 0; part < parts; ++part) {
-        const Factors f = factors(v, reader, layout, supers, reader.scale_at(group.scales, i, part),
-                                  [&] { return reader.min_at(group.mins, i, part); });
-        const int n = 8 / parts;
-        for (int s = part * n; s < (part + 1) * n; ++s) {
-          for (int half = 0; half < 2; ++half) {
-            e.store(pairs_of(e, steps[s], 2 * half, f), e.at(to, (2 * s + half) * kTileRowBytes), 64);
-          }
-        }
-      }
+    const auto quads = [&](Value* lo, Value* hi, bool unpack, bool drain) {
+      e.for_range(lo, hi, 1, [&](Value* q) {
+        std::optional<TileUnpack> job;
+        if (unpack) job.emplace(beside.unpack(b.CreateAdd(args["first"], q)));
+        for (int s = 0; s < kQuad; ++s)
+          step(b.CreateAdd(b.CreateShl(q, 2), e.i64(s)), [&](int slot) {
+            if (job && slot < 2) job->step(2 * s + slot);
+            if (drain && slot == 2) {
+              beside.drain(q, 2 * s);
+              beside.drain(q, 2 * s + 1);
+            }
+          });
+      });
+    };
+    const auto least = [&](Value* x, Value* y) { return b.CreateSelect(b.CreateICmpSLT(x, y), x, y); };
+    Value* n = b.CreateLShr(args["steps"], 2);
+    Value* drained = least(n, e.i64(4));
+    Value* both = least(drained, args["jobs"]);
+    quads(e.i64(0), both, true, true);
+    quads(both, drained, false, true);
+    Value* jobs = b.CreateSelect(b.CreateICmpSLT(args["jobs"], drained), drained, args["jobs"]);
+    quads(drained, jobs, true, false);
+    quads(jobs, n, false, false);
+    e.for_range(b.CreateShl(n, 2), args["steps"], 1, [&](Value* k) { step(k, [](int) {}); });
+    e.for_range(drained, e.i64(4), 1, [&](Value* q) {
+      for (int i = 0; i < 8; ++i) beside.drain(q, i);
     });
+    for (int t = 0; t < 4; ++t)
+      tile_op(e, llvm::Intrinsic::x86_tilestored64,
+              {tile(e, t), e.at(args["store"], t * kTileBytes), e.i64(kTileRowBytes)});
   });
 }
 
@@ -190,69 +340,153 @@ llvm::Function* unpack_tiles(Emitter& e, const Layout& layout, std::int64_t k) {
 
 class TileMatmul {
  public:
-  TileMatmul(Emitter& e, Format format, std::int64_t k, const Args& args)
-      : e_(e),
-        b_(e.b()),
-        layout_(layout_for(format)),
-        k_(k),
-        panel_(panel_bytes(format, k)),
-        chunks_(k),
+  TileMatmul(const Kernel& kernel, const Args& args)
+      : kernel_(kernel),
+        e_(kernel.e),
+        b_(kernel.e.b()),
+        shape_(kernel.shape),
+        at_(kernel.at),
+        panel_(panel_bytes(kernel.layout.format, kernel.k)),
         args_(args) {}
 
   void emit() {
+    Vec v(e_);
+    for (int j = 0; j < 2; ++j) v.store(v.zero(), scratch(at_.zeros + 64 * j));
     Value* n = args_["n_rows"];
-    e_.for_range(e_.i64(0), n, kPassRows, [&](Value* t0) {
-      Value* t1 = b_.CreateAdd(t0, least(b_.CreateSub(n, t0), kPassRows));
-      e_.for_range(e_.i64(0), args_["n_panels"], kStripePanels, [&](Value* first) {
-        Value* count = least(b_.CreateSub(args_["n_panels"], first), kStripePanels);
-        e_.for_range(0, chunks_.n, 1, [&](Value* c) { stripe_chunk(first, count, t0, t1, c); });
+    Value* pairs = b_.CreateLShr(b_.CreateAdd(args_["n_panels"], e_.i64(1)), 1);
+    e_.if_then(b_.CreateICmpSGT(pairs, e_.i64(0)), [&] {
+      e_.for_range(e_.i64(0), n, shape_.pass, [&](Value* t0) {
+        Value* left = b_.CreateSub(n, t0);
+        Value* rows = least(left, e_.i64(shape_.pass));
+        pass(t0, b_.CreateLShr(b_.CreateAdd(rows, e_.i64(kRowsAtOnce - 1)), 5),
+             b_.CreateMul(pairs, e_.i64(shape_.chunks)));
       });
     });
   }
 
  private:
-  Value* least(Value* a, std::int64_t b) {
-    return b_.CreateSelect(b_.CreateICmpSLT(a, e_.i64(b)), a, e_.i64(b));
+  // Two panels of a chunk: pair `pair` of the stripe that begins at panel `stripe`.
+  struct Item {
+    Value *stripe, *chunk, *pair;
+  };
+  struct Drain {
+    Value *done, *from, *from_stride, *to0, *to1, *to_stride;
+    Values list() const { return {done, from, from_stride, to0, to1, to_stride}; }
+    explicit Drain(const Values& v)
+        : done(v[0]), from(v[1]), from_stride(v[2]), to0(v[3]), to1(v[4]), to_stride(v[5]) {}
+  };
+
+  Value* least(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); }
+  Value* scratch(std::int64_t at) { return e_.at(args_["scratch"], at); }
+
+  Value* pairs_of_stripe(Value* stripe) {
+    Value* panels = least(b_.CreateSub(args_["n_panels"], stripe), e_.i64(shape_.stripe));
+    return b_.CreateLShr(b_.CreateAdd(panels, e_.i64(1)), 1);
   }
-  Value* flag(Value* v, std::int64_t is) {
-    return b_.CreateZExt(b_.CreateICmpEQ(v, e_.i64(is)), b_.getInt64Ty());
+  Item after(const Item& i) {
+    Value* pair = b_.CreateAdd(i.pair, e_.i64(1));
+    Value* wraps = b_.CreateICmpSGE(pair, pairs_of_stripe(i.stripe));
+    pair = b_.CreateSelect(wraps, e_.i64(0), pair);
+    Value* chunk = b_.CreateAdd(i.chunk, b_.CreateZExt(wraps, b_.getInt64Ty()));
+    wraps = b_.CreateICmpSGE(chunk, e_.i64(shape_.chunks));
+    Value* next = b_.CreateAdd(i.stripe, e_.i64(shape_.stripe));
+    return {b_.CreateSelect(wraps, next, i.stripe), b_.CreateSelect(wraps, e_.i64(0), chunk), pair};
+  }
+  // The panels of an item; the last one stands in for a missing one, and comes to the same bits.
+  Value* panel(const Item& i, int j) {
+    Value* p = b_.CreateAdd(i.stripe, b_.CreateShl(i.pair, 1));
+    return j == 0 ? p : least(b_.CreateAdd(p, e_.i64(1)), b_.CreateSub(args_["n_panels"], e_.i64(1)));
+  }
+  Value* begin(const Item& i) { return b_.CreateMul(i.chunk, e_.i64(shape_.chunk)); }
+  Value* steps(const Item& i) {
+    return least(b_.CreateSub(e_.i64(shape_.blocks), begin(i)), e_.i64(shape_.chunk));
+  }
+  Value* tiles(Value* turn) { return e_.at(scratch(at_.tiles), turn, 2 * at_.panel); }
+  Values job(const Item& i, Value* turn) {
+    const auto at = [&](int j) { return e_.at(args_["panels"], panel(i, j), panel_); };
+    return {at(0), at(1), begin(i), steps(i), tiles(turn)};
   }
 
-  // Chunk c of `count` panels from `first` on times rows [t0, t1).
-  void stripe_chunk(Value* first, Value* count, Value* t0, Value* t1, Value* c) {
-    Value* begin = b_.CreateMul(c, e_.i64(chunks_.size));
-    Value* steps = least(b_.CreateSub(e_.i64(chunks_.blocks), begin), chunks_.size);
-    unpack(first, count, begin, b_.CreateAdd(begin, steps));
-    Value* x = e_.at(args_["x"], begin, kPieceBytes);
-    Value* y = e_.at(args_["y"], first, kTileRowBytes);
-    Value *is_first = flag(c, 0), *is_last = flag(c, chunks_.n - 1);
-    over_panels(e_, count, 2, [&](Value*, const Values& p) {
-      const auto w = [&](int j) { return e_.at(args_["scratch"], p[j], kPanelTiles); };
-      Value* sums = e_.at(args_["scratch"], p[0], kPairSums / 2, kSumsAt);
-      e_.for_range(t0, t1, kRowsAtOnce, [&](Value* t) {
-        Value* from = e_.at(x, b_.CreateLShr(t, 5), 2 * block_bytes(k_));
-        Value* rows = e_.at(y, t, args_["y_stride"]);
-        const auto to = [&](int j) { return e_.at(rows, p[j], kTileRowBytes); };
-        Value* rest = e_.at(sums, b_.CreateLShr(b_.CreateSub(t, t0), 5), kSumBytes);
-        b_.CreateCall(block(e_, block_bytes(k_)),
-                      {from, w(0), w(1), rest, to(0), to(1), args_["y_stride"], steps, is_first, is_last});
-      });
+  // `blocks` blocks of 32 rows from t0 on times all panels.
+  void pass(Value* t0, Value* blocks, Value* items) {
+    const Item first = {e_.i64(0), e_.i64(0), e_.i64(0)};
+    Values all = job(first, e_.i64(0));
+    all.push_back(e_.i64(0));
+    all.push_back(b_.CreateShl(steps(first), 1));
+    b_.CreateCall(unpack_tiles(kernel_), all);
+    Value *zeros = scratch(at_.zeros), *nowhere = scratch(at_.nowhere), *zero = e_.i64(0);
+    Values init = {zero, zero, zero, scratch(at_.stored), zeros, zero, nowhere, nowhere, zero};
+    const Values end = e_.for_range(zero, items, 1, init, [&](Value* i, const Values& at) {
+      const Item now = {at[0], at[1], at[2]};
+      const Item next = after(now);
+      Value* turn = b_.CreateAnd(i, e_.i64(1));
+      Value* more = b_.CreateICmpSLT(b_.CreateAdd(i, e_.i64(1)), items);
+      const Values drain = item(now, next, turn, more, t0, blocks, Drain({at.begin() + 3, at.end()}));
+      Values out = {next.stripe, next.chunk, next.pair};
+      out.insert(out.end(), drain.begin(), drain.end());
+      return out;
     });
+    b_.CreateCall(drain_sums(kernel_), Values(end.begin() + 3, end.end()));
   }
 
-  void unpack(Value* first, Value* count, Value* begin, Value* end) {
-    llvm::Function* one = unpack_tiles(e_, layout_, k_);
-    e_.for_range(e_.i64(0), count, 1, [&](Value* p) {
-      Value* panel = e_.at(args_["panels"], b_.CreateAdd(first, p), panel_);
-      b_.CreateCall(one, {panel, begin, end, e_.at(args_["scratch"], p, kPanelTiles)});
+  Values item(const Item& now, const Item& next, Value* turn, Value* more, Value* t0, Value* blocks,
+              const Drain& before) {
+    Value* n = steps(now);
+    Value* jobs = b_.CreateSelect(more, b_.CreateShl(steps(next), 1), e_.i64(0));
+    // An item that doesn't exist is never read, but its address must.
+    const Item there = {b_.CreateSelect(more, next.stripe, now.stripe), next.chunk, next.pair};
+    const Values job_args = job(there, b_.CreateXor(turn, e_.i64(1)));
+    Value* x =
+        e_.at(e_.at(args_["x"], begin(now), kPieceBytes), b_.CreateLShr(t0, 5), 2 * block_bytes(kernel_.k));
+    Value* w0 = tiles(turn);
+    Value* y = e_.at(args_["y"], t0, args_["y_stride"]);
+    Value* sums =
+        e_.at(scratch(at_.sums), b_.CreateMul(now.pair, e_.i64(shape_.pass / kRowsAtOnce)), kPairBytes);
+    Value* is_first = b_.CreateICmpEQ(now.chunk, e_.i64(0));
+    Value* is_last = b_.CreateICmpEQ(now.chunk, e_.i64(shape_.chunks - 1));
+    Values init = before.list();
+    init.push_back(e_.i64(0));
+    Values out = e_.for_range(e_.i64(0), blocks, 1, init, [&](Value* m, const Values& at) {
+      const Drain drain({at.begin(), at.end() - 1});
+      Value* begun = at.back();
+      Value* share = b_.CreateUDiv(b_.CreateMul(jobs, b_.CreateAdd(m, e_.i64(1))), blocks);
+      Value* take = least(b_.CreateSub(share, begun), b_.CreateLShr(n, 2));
+      Value* store = b_.CreateSelect(b_.CreateICmpEQ(drain.done, scratch(at_.stored)),
+                                     scratch(at_.stored + kPairBytes), scratch(at_.stored));
+      Values call = {e_.at(x, m, 2 * block_bytes(kernel_.k)), w0, e_.at(w0, at_.panel), store, n};
+      const auto add = [&](const Values& list) { call.insert(call.end(), list.begin(), list.end()); };
+      add(job_args);
+      add({begun, take});
+      add(drain.list());
+      b_.CreateCall(block(kernel_), call);
+      Value* rest = e_.at(sums, m, kPairBytes);
+      const auto to = [&](int j) {
+        Value* row = e_.at(y, b_.CreateShl(m, 5), args_["y_stride"]);
+        return b_.CreateSelect(is_last, e_.at(row, panel(now, j), kTileRowBytes),
+                               e_.at(rest, j * kTileRowBytes));
+      };
+      return Values{store,
+                    b_.CreateSelect(is_first, scratch(at_.zeros), rest),
+                    b_.CreateSelect(is_first, e_.i64(0), e_.i64(kPairRow)),
+                    to(0),
+                    to(1),
+                    b_.CreateSelect(is_last, args_["y_stride"], e_.i64(kPairRow)),
+                    b_.CreateAdd(begun, take)};
     });
+    Values rest = job_args;
+    rest.push_back(out.back());
+    rest.push_back(jobs);
+    b_.CreateCall(unpack_tiles(kernel_), rest);
+    out.pop_back();
+    return out;
   }
 
+  const Kernel& kernel_;
   Emitter& e_;
   llvm::IRBuilder<>& b_;
-  const Layout& layout_;
-  const std::int64_t k_, panel_;
-  const Chunks chunks_;
+  const TileShape& shape_;
+  const Scratch& at_;
+  const std::int64_t panel_;
   const Args& args_;
 };
 
@@ -262,13 +496,16 @@ bool has_tile_matmul(Format format) { return has_layout(format) && !layout_for(f
 
 llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k) {
   GC_CHECK(e.isa().has_amx && has_tile_matmul(format) && k > 0 && k % 32 == 0, name(format), " ", k);
+  const Kernel kernel(e, format, k);
   return e.function(
-      cat("tile_matmul_", info(format).text_name, "_", k),
-      {in("panels"), in("x"), out("y"), i64("y_stride"), i64("n_panels"), i64("n_rows"), out("scratch")},
-      [&](const Args& args) { TileMatmul(e, format, k, args).emit(); });
+      kernel.named("tile_matmul"),
+      {in("panels"), in("x"), out("y"), i64("y_stride"), i64("n_panels"), i64("n_rows"), ptr("scratch")},
+      [&](const Args& args) { TileMatmul(kernel, args).emit(); });
 }
 
-std::int64_t tile_scratch_bytes() { return kScratchBytes; }
+std::int64_t tile_scratch_bytes(const Isa& isa, std::int64_t k) {
+  return Scratch(isa, TileShape(isa, k)).bytes;
+}
 
 llvm::Function* tiles_begin(Emitter& e) {
   return e.function("tiles_begin", {}, [&](const Args&) {

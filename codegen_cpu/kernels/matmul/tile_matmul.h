@@ -1,8 +1,8 @@
 // The products of prompt rows on matrix tiles (AMX): bf16 rows times weights rounded to bf16, sums in f32.
 //
-// Contract: y[t, n] is a chain of tdpbf16ps over 32 columns each, in order of k from +0; weights are the packed values
-// as f32 (scale * q and min by one FMA), rounded to nearest even. The same bits for any number of rows, any split of
-// panels, in any company.
+// Contract: columns of k are summed in chunks whose cut follows from k and the ISA alone, each a chain of tdpbf16ps over 32
+// columns from +0, and the chunks' sums in order; weights are the packed values, up to 2^-17 of their scale, rounded to
+// nearest. The same bits for any number of rows, any split of panels, in any company.
 #pragma once
 
 #include "codegen_cpu/emitter.h"
@@ -17,7 +17,7 @@ bool has_tile_matmul(Format format);
 // k a multiple of 32, x in the form of prompt rows (codegen_cpu/prompt_rows.h) from row 0 on. n_rows may be 0. Rows up to
 // a multiple of kRowsAtOnce are read, and written with what comes of it. Between tiles_begin and tiles_end.
 llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k);
-std::int64_t tile_scratch_bytes();
+std::int64_t tile_scratch_bytes(const Isa& isa, std::int64_t k);
 
 // void(): gives the thread eight tiles of 16 rows of 64 bytes, and gives them up.
 llvm::Function* tiles_begin(Emitter& e);

@@ -26,7 +26,10 @@ void emit_row_part(Vec& v, ir::Elem elem, Value* row, std::int64_t columns, Valu
     Value* x1 = value(second, Vec::kLanes);
     if (elem == ir::Elem::BF16) {
       Value* at = e.b().CreateAdd(begin, i);
-      e.store(v.bf16_joined(x0, x1), e.at(row, at, kPieceBytes / 32), 64);
+      std::vector<int> order;
+      for (int c = 0; c < 32; ++c) order.push_back(piece_order(c));
+      Value* piece = e.b().CreateShuffleVector(v.bf16_joined(x0, x1), order);
+      e.store(piece, e.at(row, at, kPieceBytes / 32), 64);
       return;
     }
     Value* block = e.b().CreateLShr(e.b().CreateAdd(begin, i), 5);
