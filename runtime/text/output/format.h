@@ -22,13 +22,14 @@ enum class CallShape : uint8_t {
 };
 
 enum OutputFlags : uint16_t {
-  kBareCall = 1,        // a call may also begin without the section's marker
-  kBareList = 2,        // a list of calls may begin the answer without any marker
-  kPaddedValues = 4,    // values of arguments stand on lines of their own
-  kCdataValues = 8,     // ... may be wrapped in <![CDATA[ ]]>
-  kNameInId = 16,       // the head has an id "functions.NAME:NUMBER" and no name
-  kThinkAnywhere = 32,  // reasoning may follow content (its marker is a special token)
-  kHeaders = 64,        // each part begins with a header that says for whom it is
+  kBareCall = 1,           // a call may also begin without the section's marker
+  kBareList = 2,           // a list of calls may begin the answer without any marker
+  kPaddedValues = 4,       // values of arguments stand on lines of their own
+  kCdataValues = 8,        // ... may be wrapped in <![CDATA[ ]]>
+  kNameInId = 16,          // the head has an id "functions.NAME:NUMBER" and no name
+  kThinkAnywhere = 32,     // reasoning may follow content (its marker is a special token)
+  kCallsInThinking = 128,  // calls may stand within the reasoning
+  kHeaders = 64,           // each part begins with a header that says for whom it is
 };
 
 // A row. Markers are literal text; those named "pattern" also have

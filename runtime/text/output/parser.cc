@@ -77,9 +77,10 @@ bool OutputParser::make_marks() {
             add_mark(row_->header_open, Marker::kHeader, true, true);
   for (const char* skip : row_->skip) ok = ok && add_mark(skip, Marker::kSkip, true, headers);
   if (!tools_->size() || row_->shape == CallShape::kNone) return ok;
-  ok = ok && add_mark(row_->section_open, Marker::kSection, true, false);
+  const bool thinking = row_->flags & kCallsInThinking;
+  ok = ok && add_mark(row_->section_open, Marker::kSection, true, thinking);
   if (!row_->section_open || (row_->flags & kBareCall))
-    ok = ok && add_mark(row_->head, Marker::kHead, true, false);
+    ok = ok && add_mark(row_->head, Marker::kHead, true, thinking);
   return ok;
 }
 

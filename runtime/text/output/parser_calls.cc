@@ -191,6 +191,7 @@ bool OutputParser::begin_call(Str name, Str id) {
   }
   undo_ = kNoUndo;
   calling_ = true;
+  if (in_reasoning_) open_part(false);
   return id.empty() || set_id(id);
 }
 

@@ -79,6 +79,10 @@ TEST(OutputParser, FormatsWithoutPublishedCalls) {
             R"((Hm.)|f#a1 {"n": 1}|now#a2 {})");
   EXPECT_EQ(read("apriel", "1. Look.\n[BEGIN FINAL RESPONSE]\nHello.\n[END FINAL RESPONSE]", thinking),
             "(1. Look.)Hello.");
+  EXPECT_EQ(read("apertus",
+                 "<|inner_prefix|>Hm. <|tools_prefix|>[{\"f\": {\"n\": 1}}, {\"now\": {}}]<|tools_suffix|>"),
+            R"((Hm.)|f {"n": 1}|now {})");
+  EXPECT_EQ(read("apertus", "<|inner_prefix|>Hm.<|inner_suffix|>Yes."), "(Hm.)Yes.");
   EXPECT_EQ(read("phi4-mini", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"n\": 1}}]<|/tool_call|>"),
             R"(|f {"n": 1})");
   EXPECT_EQ(read("granite-3", "<think>a</think>\n<response>b</response>"), "(a)b");
