@@ -422,6 +422,28 @@ TEST_F(Api, GeneratesWholeSequences) {
   EXPECT_EQ(gcm_length(session_, 0), 5u);
 }
 
+TEST_F(Api, GrammarsSayWhatComes) {
+  start(sizes());
+  gcm_generator_options options;
+  gcm_generator_options_init(&options);
+  options.grammar = "root ::= \"x\" [0-9] \"!\"";
+  start_generator(options);
+  const std::vector<int32_t> prompt = ids("a");
+  Collected got;
+  ASSERT_EQ(gcm_generate(generator_, prompt.data(), prompt.size(), Collected::token, &got, nullptr), GCM_OK)
+      << gcm_session_error(session_);
+  EXPECT_EQ(got.text.size(), 3u);
+  EXPECT_EQ(got.text[0], 'x');
+  EXPECT_EQ(got.text[2], '!');
+  gcm_generator* none = nullptr;
+  options.grammar = "root ::= (";
+  EXPECT_EQ(gcm_generator_create(session_, nullptr, &options, &none, why_, sizeof why_), GCM_ERR_INPUT);
+  EXPECT_NE(why_[0], 0);
+  options.grammar = "root ::= \"a\"", options.json_schema = "{}";
+  EXPECT_EQ(gcm_generator_create(session_, nullptr, &options, &none, why_, sizeof why_), GCM_ERR_ARGUMENT);
+  EXPECT_EQ(none, nullptr);
+}
+
 TEST_F(Api, EndsByCallbackAndCancellation) {
   start(sizes());
   gcm_generator_options options;

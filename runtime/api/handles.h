@@ -10,6 +10,7 @@
 #include "runtime/base/format.h"
 #include "runtime/core/session.h"
 #include "runtime/generate/generator.h"
+#include "runtime/generate/grammar_constraint.h"
 #include "runtime/text/breakers.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/sampler.h"
@@ -42,9 +43,10 @@ struct gcm_sampler {
 };
 
 struct gcm_generator {
-  gcm_generator(gcrt::Allocator a, gcm_session* s) : memory(a), session(s), generator(a) {}
+  gcm_generator(gcrt::Allocator a, gcm_session* s) : memory(a), session(s), grammar(a), generator(a) {}
   gcrt::Allocator memory;
   gcm_session* session;
+  gcrt::GrammarConstraint grammar;
   gcrt::Generator generator;
 };
 

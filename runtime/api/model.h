@@ -301,10 +301,13 @@ typedef struct gcm_generator_options {
   size_t n_stops;       /* texts that end a generation; they are not part of its text */
   int32_t ignore_end;   /* 1: tokens that end a generation are never chosen */
   int32_t show_special; /* 1: control tokens appear in the text */
+  /* What the text must be: sentences of a grammar (GBNF), or JSON that fits a schema ("{}": any). NULL: anything. */
+  const char *grammar, *json_schema;
 } gcm_generator_options;
 
 GCM_API void gcm_generator_options_init(gcm_generator_options* options);
-/* Both options may be NULL. Memory is the session's allocator's. */
+/* Both options may be NULL. Memory is the session's allocator's. A grammar takes some milliseconds, and is told what is
+ * wrong with it (GCM_ERR_INPUT, GCM_ERR_UNSUPPORTED). */
 GCM_API gcm_status gcm_generator_create(gcm_session* session, const gcm_sampler_options* sampler,
                                         const gcm_generator_options* options, gcm_generator** generator,
                                         char* message, size_t message_bytes);

@@ -43,6 +43,25 @@ SamplerOptions sampler_options(const gcm_sampler_options& o) {
   return s;
 }
 
+Status constrain(const gcm_generator_options& o, const Tokenizer& tokenizer, GrammarConstraint* grammar,
+                 Span<char> message) {
+  if (o.grammar == nullptr && o.json_schema == nullptr) return kOk;
+  if (o.grammar != nullptr && o.json_schema != nullptr) {
+    format_to(message, "a grammar or a JSON schema, not both");
+    return kErrArgument;
+  }
+  if (!tokenizer.available()) {
+    format_to(message, "a grammar needs a tokenizer, and the model has none");
+    return kErrUnsupported;
+  }
+  const Status s =
+      o.grammar != nullptr
+          ? grammar->init(GrammarConstraint::Kind::kGbnf, o.grammar, tokenizer, message)
+          : grammar->init(GrammarConstraint::Kind::kJsonSchema, o.json_schema, tokenizer, message);
+  if (s == kErrMemory) format_to(message, "out of memory");
+  return s;
+}
+
 struct Callback {
   gcm_on_token on_token;
   void* user;
@@ -226,7 +245,10 @@ gcm_status gcm_generator_create(gcm_session* session, const gcm_sampler_options*
   generate.bias = setup.bias;
   generate.stops = stops;
   const Tokenizer* tokenizer = &session->model->tokenizer;
-  if (const Status s = g->generator.init(&session->session, o.seq, tokenizer, generate, message); s != kOk) {
+  Status s = constrain(o, *tokenizer, &g->grammar, message);
+  generate.constraint = g->grammar.constraint();
+  if (s == kOk) s = g->generator.init(&session->session, o.seq, tokenizer, generate, message);
+  if (s != kOk) {
     gcm_generator_free(g);
     return static_cast<gcm_status>(s);
   }

@@ -28,7 +28,7 @@ class Chat(c.Structure):
 class GeneratorOptions(c.Structure):
     _fields_ = [("size", c.c_size_t), ("seq", c.c_uint32), ("max_tokens", c.c_int64),
                 ("stops", c.POINTER(c.c_char_p)), ("n_stops", c.c_size_t), ("ignore_end", c.c_int32),
-                ("show_special", c.c_int32)]
+                ("show_special", c.c_int32), ("grammar", c.c_char_p), ("json_schema", c.c_char_p)]
 
 
 ON_TOKEN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int32, c.POINTER(c.c_char), c.c_size_t)

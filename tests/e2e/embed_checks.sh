@@ -204,6 +204,15 @@ readelf -ldW "$work/plain" >"$work/segments"
 grep -q 'GNU_STACK.* RW ' "$work/segments" || fail "the program's stack is executable"
 ! grep -q TEXTREL "$work/segments" || fail "the program has TEXTREL"
 
+# With an allocator of the caller's, none of libc's is called.
+cat >>"$work/app.c" <<'C'
+void *__wrap_malloc(size_t bytes) { (void)bytes; abort(); }
+void *__wrap_aligned_alloc(size_t align, size_t bytes) { (void)align, (void)bytes; abort(); }
+void *__wrap_realloc(void *p, size_t bytes) { (void)p, (void)bytes; abort(); }
+C
+build wrapped "$work/model.o" -Wl,--wrap=malloc,--wrap=aligned_alloc,--wrap=realloc
+ran "$work/wrapped" fork
+
 for sanitizer in address undefined thread; do
   build "san_$sanitizer" "$work/model.o" "-fsanitize=$sanitizer" -fno-sanitize-recover=all
   ran "$work/san_$sanitizer" alone
