@@ -43,6 +43,7 @@ bool can_take_tiles(const Graph& graph, const Op& op) {
 Elem prompt_form(const Isa& isa, const Graph& graph, ir::ValueId value) {
   const Elem elem = graph.value(value).type.elem;
   if (elem != Elem::Q16 || !isa.roles_differ()) return elem;
+  if (ir::is_view(graph.ops[graph.value(value).def].kind)) return elem;
   bool read = false;
   for (const Op& op : graph.ops) {
     if (std::find(op.inputs.begin(), op.inputs.end(), value) == op.inputs.end()) continue;

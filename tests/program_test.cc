@@ -404,6 +404,7 @@ TEST(Program, HeadInTwoStreamsIsTheSame) {
     const How run{.workers = 3, .chunk = 1, .prompt = 0};
     EXPECT_TRUE(same_bits(logits_of(one, ids, run), logits_of(two, ids, run)));
     expect_chosen(two, ids, run);
+    expect_chosen(two, ids, {.workers = 3, .chunk = 1});
     expect_chosen(two, ids, {.workers = 3, .chunk = 6});
   }
 }

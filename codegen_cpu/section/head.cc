@@ -126,13 +126,11 @@ class Head : Scope {
     };
     auto choose = [&] {
       Value* choice = e_.member_ptr(sink(), offsetof(gc_sink, choice));
-      Value* step = frame_.ptr(Slot::step);
       Value* bound = e_.member_ptr(choice, offsetof(gc_choice, bound));
-      Value* no_prompt = b_.CreateICmpEQ(e_.member_i32(step, offsetof(gc_step, n_prompt)), e_.i32(0));
       Value* may_bound = b_.CreateICmpNE(bound, llvm::ConstantPointerNull::get(b_.getPtrTy()));
       Value* one = b_.CreateICmpEQ(n, e_.i64(1));
       e_.if_else(
-          b_.CreateAnd(b_.CreateAnd(one, may_bound), no_prompt),
+          b_.CreateAnd(one, may_bound),
           [&] {
             b_.CreateCall(bound_logits(e_, p.cols, s.panels),
                           {choice, worker, upper, x.base, lo, hi, scratch});
