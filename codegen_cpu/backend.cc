@@ -184,6 +184,7 @@ ScanSpec scan_spec(const Graph& graph, const Op& op) {
   s.scale = static_cast<float>(op.f32(AttrName::scale));
   if (op.kind == OpKind::delta_rule) {
     s.kind = ScanSpec::Kind::Delta;
+    s.in_turn = op.i64_or(AttrName::in_turn, 0) != 0;
     s.gate_of_keys = graph.value(op.inputs[3]).type.dims.size() == 3;
     return s;
   }

@@ -102,8 +102,7 @@ class ProgramEmitter {
     e_.if_then(e_.b().CreateICmpNE(frame.i64(Slot::n_prompt), e_.i64(0)), then);
   }
 
-  void return_if(
-      Value* condition, int32_t status, const std::function<void()>& first = [] {}) {
+  void return_if(Value* condition, int32_t status, const std::function<void()>& first = [] {}) {
     auto& b = e_.b();
     llvm::Function* f = b.GetInsertBlock()->getParent();
     auto* leave = llvm::BasicBlock::Create(e_.context(), "leave", f);

@@ -120,10 +120,7 @@ class Attention : Scope {
     if (attn_has_tiles(e_.isa(), c.spec))
       few = b_.CreateAnd(few, b_.CreateICmpEQ(frame_.i64(Slot::n_prompt), e_.i64(0)));
     const auto counted = e_.if_else(
-        few,
-        [&] {
-          return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})};
-        },
+        few, [&] { return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})}; },
         [&] { return Emitter::Values{e_.i64(0)}; });
     Value* ranges = counted[0];
     Value* cap = b_.CreateZExt(e_.member_i32(step, offsetof(gc_step, splits_cap)), b_.getInt64Ty());

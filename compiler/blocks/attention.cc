@@ -71,6 +71,12 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
   };
   norms(Attention::NormAt::Whole);
   q = b.heads(q, s.n_head, prefix + "q_heads");
+  ir::ValueId gate_rows;
+  if (a.gate_in_q) {
+    gate_rows = b.slice_heads(q, s.k_dim, s.v_dim, prefix + "q_gate");
+    gate_rows = b.merge_heads(gate_rows, prefix + "attn_gate");
+    q = b.slice_heads(q, 0, s.k_dim, prefix + "q_query");
+  }
   k = b.heads(k, s.n_head_kv, prefix + "k_heads");
   v = b.heads(v, s.n_head_kv, prefix + "v_heads");
   norms(Attention::NormAt::Heads);
@@ -89,6 +95,10 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
     if (a.out_scale == 1) return linear(b, merged, a.out, prefix + "attn_proj");
     return b.scale(linear(b, merged, a.out, prefix + "attn_unscaled"), a.out_scale, prefix + "attn_proj");
   };
+  if (a.gate_in_q) {
+    const ir::ValueId gate = b.act(gate_rows, a.gate_fn, prefix + "attn_gate_act");
+    return project(b.mul(b.merge_heads(out, prefix + "attn_merged"), gate, prefix + "attn_gated"));
+  }
   if (!a.gate) return project(b.merge_heads(out, prefix + "attn_merged"));
   const ir::ValueId gate =
       b.act(linear(b, x, a.gate, prefix + "attn_gate"), a.gate_fn, prefix + "attn_gate_act");

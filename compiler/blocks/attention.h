@@ -61,6 +61,8 @@ struct Attention {
   // gate_fn(gate x) times what comes out: of each value [heads * v_dim, n_embd], or head [heads, n_embd].
   Linear gate;
   ir::Fn gate_fn = ir::Fn::sigmoid;
+  bool gate_in_q =
+      false;             // the gate's rows stand behind the query's, head by head: q has 2 k_dim rows a head
   Linear out;            // [n_embd, heads * v_dim]
   double out_scale = 1;  // of the block's result
 };

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "compiler/blocks/linear.h"
@@ -19,7 +20,9 @@ namespace gc::blocks {
 using Mixer =
     std::function<ir::ValueId(ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& prefix)>;
 
-ir::StateId conv_state(ir::Builder& b, std::int64_t layer, std::int64_t taps, std::int64_t channels);
+// `part` tells several of a layer apart.
+ir::StateId conv_state(ir::Builder& b, std::int64_t layer, const std::string& part, std::int64_t taps,
+                       std::int64_t channels);
 ir::StateId ssm_state(ir::Builder& b, std::int64_t layer, std::int64_t heads, std::int64_t k_dim,
                       std::int64_t v_dim);
 
@@ -27,6 +30,9 @@ ir::StateId ssm_state(ir::Builder& b, std::int64_t layer, std::int64_t heads, st
 struct Conv {
   ir::WeightId taps, bias;  // [channels, taps], [channels] or none
 };
+// x [T, channels] -> the same, through fn if one is given.
+ir::ValueId convolve(ir::Builder& b, ir::ValueId x, const Conv& c, std::optional<ir::Fn> fn,
+                     std::int64_t layer, const std::string& part, std::string name);
 
 // Mamba: every channel has a state of its own decays; dt, B and C come from what the convolution gives.
 struct Mamba {
@@ -54,6 +60,20 @@ struct Mamba2 {
 };
 ir::ValueId mamba2(ir::Builder& b, ir::ValueId x, const Mamba2& m, std::int64_t layer,
                    const std::string& prefix);
+
+// PLaMo 2's: z and x head by head in one matrix, one decay a head, and B, C and dt from what the convolution gives.
+struct PlamoMamba {
+  std::int64_t inner = 0, state = 0, heads = 0, rank = 0;
+  Linear in;  // [2 inner, n_embd]: of each head z, then x
+  Conv conv;
+  Linear x;  // [2 state + rank, inner]: B, C, dt
+  Norm dt_norm, b_norm, c_norm;
+  Linear dt;          // [heads, rank], with its bias
+  ir::WeightId a, d;  // [heads]
+  Linear out;         // [n_embd, inner]
+};
+ir::ValueId plamo_mamba(ir::Builder& b, ir::ValueId x, const PlamoMamba& m, std::int64_t layer,
+                        const std::string& prefix);
 
 // out(c * conv(b * x)), b, c and x projected.
 struct ShortConv {

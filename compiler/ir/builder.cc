@@ -265,6 +265,7 @@ ValueId Builder::ssm_scan(const SsmArgs& args, StateId state, std::string name) 
 ValueId Builder::delta_rule(const DeltaArgs& args, StateId state, std::string name) {
   Op op{OpKind::delta_rule, {args.q, args.k, args.v, args.gate, args.beta}};
   op.set_f32(AttrName::scale, args.scale);
+  if (args.in_turn) op.set_i64(AttrName::in_turn, 1);
   op.state = state;
   return emit1(op, name);
 }

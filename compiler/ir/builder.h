@@ -59,6 +59,7 @@ struct DeltaArgs {
   ValueId q, k, v;     // [T, G, K] twice, [T, H, V]
   ValueId gate, beta;  // [T, H] or [T, H, K], logarithms of decays; [T, H]
   double scale = 1;
+  bool in_turn = false;  // heads take groups in turn
 };
 
 struct DecayArgs {

@@ -66,7 +66,8 @@ void delta_row(const Recurrence& r, const State& state, int64_t t, float* s) {
   const float scale = float(r.op.f32(AttrName::scale));
   std::vector<float> decay(static_cast<size_t>(k)), u(static_cast<size_t>(v));
   for (int64_t h = 0; h < heads; h++) {
-    const float* key_h = key + h % groups * k;
+    const int64_t group = r.op.i64_or(AttrName::in_turn, 0) ? h % groups : h / (heads / groups);
+    const float* key_h = key + group * k;
     float* s_h = s + h * k * v;
     for (int64_t i = 0; i < k; i++) decay[i] = std::exp(gate[of_keys ? h * k + i : h]);
     for (int64_t j = 0; j < v; j++) {
@@ -75,7 +76,7 @@ void delta_row(const Recurrence& r, const State& state, int64_t t, float* s) {
       u[j] = beta[h] * (value[h * v + j] - known);
     }
     float* y = row_of(*r.out, t) + h * v;
-    update(s_h, k, v, decay, key_h, u.data(), q + h % groups * k, y);
+    update(s_h, k, v, decay, key_h, u.data(), q + group * k, y);
     for (int64_t j = 0; j < v; j++) y[j] *= scale;
   }
 }

@@ -61,7 +61,7 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %cv = conv(%k, cv, rows, taps = weight "tp": f32[64, 4], bias = weight "cb": f32[64]) {fn = silu}
     %ch = heads(%cv) {heads = 2}
     %ss = ssm_scan(%ch, %ga, %ch, %ch, ss, rows, a = weight "sa": f32[2], d = weight "sd": f32[2])
-    %dr = delta_rule(%ch, %ch, %ss, %ga, %ga, dr, rows) {scale = 0.5}
+    %dr = delta_rule(%ch, %ch, %ss, %ga, %ga, dr, rows) {scale = 0.5, in_turn = true}
     %da = decay_attention(%ch, %ch, %dr, da, rows) {scale = 1, by = 0.5, alibi = 8}
     %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
     %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, fn = gelu_quick, used = 4, joined = true, up_add = 1}

@@ -337,6 +337,49 @@ TEST(KvCache, RecurrentStatesGoBackToTheirSnapshotOrToNothing) {
   EXPECT_EQ(state_of(kv, 1), 7u);
 }
 
+TEST(KvCache, ForksGoTheirOwnWay) {
+  const gc_group groups[] = {kGroups[0], kGroups[1], kRecurrentGroups[1]};
+  gc_program program = make_program();
+  program.groups = groups;
+  program.n_groups = 3;
+  KvCache kv;
+  ASSERT_EQ(kv.init(program, {2, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);
+  for (uint32_t round = 0; round < 2; ++round) {
+    kv.truncate(0, 0);
+    ASSERT_EQ(kv.grow(0, 150), kOk);
+    auto block = [&](uint32_t seq, uint32_t group, uint32_t b) {
+      return kv.seqs()[seq].tables[group].blocks[b];
+    };
+    auto byte = [&](uint32_t seq, uint32_t group, uint32_t b) -> uint8_t& {
+      return kv.pools()[group][2048 * block(seq, group, b)];
+    };
+    auto slot = [&](uint32_t seq) -> uint8_t& { return kv.pools()[2][64 * block(seq, 2, 0)]; };
+    byte(0, 0, 1) = 1, byte(0, 0, 2) = 2, byte(0, 1, 0) = 3, slot(0) = 4;
+    ASSERT_EQ(kv.fork(0, 1), kOk);  // over what it forked before, in the second round
+    EXPECT_EQ(kv.length(1), 150u);
+    EXPECT_EQ(block(0, 0, 1), block(1, 0, 1));  // whole: shared
+    EXPECT_NE(block(0, 0, 2), block(1, 0, 2));
+    EXPECT_NE(block(0, 1, 0), block(1, 1, 0));  // of a ring
+    EXPECT_EQ(byte(1, 0, 2), 2);
+    EXPECT_EQ(byte(1, 1, 0), 3);
+    EXPECT_EQ(slot(1), 4);
+    slot(1) = 5;
+    EXPECT_EQ(slot(0), 4);
+  }
+  // Without recurrent states a sequence goes back into a shared block, and writes to a copy.
+  program.n_groups = 2;
+  ASSERT_EQ(kv.init(program, {2, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);
+  ASSERT_EQ(kv.grow(0, 150), kOk);
+  ASSERT_EQ(kv.fork(0, 1), kOk);
+  ASSERT_EQ(kv.truncate(1, 140), 140u);
+  ASSERT_EQ(kv.truncate(1, 100), 100u);
+  ASSERT_EQ(kv.grow(1, 101), kOk);
+  EXPECT_EQ(kv.seqs()[0].tables[0].blocks[0], kv.seqs()[1].tables[0].blocks[0]);
+  EXPECT_NE(kv.seqs()[0].tables[0].blocks[1], kv.seqs()[1].tables[0].blocks[1]);
+  kv.truncate(0, 0), kv.truncate(1, 0);
+  for (uint32_t s = 0; s < 2; ++s) ASSERT_EQ(kv.grow(s, 1000), kOk);  // no block is lost
+}
+
 TEST(KvCache, SavesRecurrentStatesWithTheirSnapshot) {
   const gc_program program = recurrent_program();
   KvCache from, to;

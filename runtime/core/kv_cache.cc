@@ -153,6 +153,14 @@ Status KvCache::grow(uint32_t s, uint32_t end) {
       continue;
     }
     const uint32_t table = groups_[g].table;
+    // A fork may have the block that the next row goes to.
+    if (uint32_t& entry = seq.blocks[g][seq.length / GC_KV_BLOCK % table];
+        seq.length % GC_KV_BLOCK != 0 && groups_[g].uses[entry] > 1) {
+      uint32_t own = kNone;
+      if (const Status status = own_copy(g, entry, &own); status != kOk) return status;
+      give(g, &entry);
+      entry = own;
+    }
     for (uint32_t b = seq.length / GC_KV_BLOCK; b < blocks_for(end); ++b)
       if (uint32_t& entry = seq.blocks[g][b % table]; entry == kNone)
         if (const Status status = take(g, &entry); status != kOk) return status;
@@ -196,6 +204,49 @@ void KvCache::give_from(uint32_t s, uint32_t end) {
     for (uint32_t b = keep; b < groups_[g].table; ++b) give(g, &seq.blocks[g][b]);
   }
   seq.length = end;
+}
+
+Status KvCache::own_copy(uint32_t g, uint32_t of, uint32_t* entry) {
+  if (const Status status = take(g, entry); status != kOk) return status;
+  const uint64_t block = program_->groups[g].block_bytes[options_.kv_type];
+  memcpy(pools_[g] + *entry * block, pools_[g] + of * block, block);
+  return kOk;
+}
+
+Status KvCache::fork_blocks(uint32_t from, uint32_t to, uint32_t g) {
+  const bool shares = program_->groups[g].kind != GC_STATE_KV_RING;  // whose blocks are written again
+  for (uint32_t b = 0; b < groups_[g].table; ++b) {
+    const uint32_t block = seqs_[from].blocks[g][b];
+    uint32_t& entry = seqs_[to].blocks[g][b];
+    if (block == kNone) continue;
+    if (shares && b < seqs_[from].length / GC_KV_BLOCK) {
+      entry = block;
+      ++groups_[g].uses[block];
+    } else if (const Status status = own_copy(g, block, &entry); status != kOk) {
+      return status;
+    }
+  }
+  return kOk;
+}
+
+Status KvCache::fork(uint32_t from, uint32_t to) {
+  if (from == to) return kOk;
+  truncate(to, 0);
+  Seq &a = seqs_[from], &b = seqs_[to];
+  b.length = a.length, b.written = a.written, b.loaded_from = a.loaded_from, b.kept = a.kept;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    if (has_blocks(program_->groups[g])) {
+      if (const Status status = fork_blocks(from, to, g); status != kOk) {
+        truncate(to, 0);
+        return status;
+      }
+      continue;
+    }
+    const uint64_t slot = program_->groups[g].seq_bytes;
+    for (uint32_t i = 0; i < kSlots; ++i)
+      memcpy(pools_[g] + b.blocks[g][i] * slot, pools_[g] + a.blocks[g][i] * slot, slot);
+  }
+  return kOk;
 }
 
 void KvCache::keep(uint32_t s) {

@@ -58,6 +58,9 @@ class KvCache {
   uint32_t truncate(uint32_t seq, uint32_t end);
   // The same for positions that no step has computed since they were grown.
   void shrink(uint32_t seq, uint32_t end);
+  // `to` becomes what `from` is: whole blocks of full groups are shared until one of both writes to them, the rest is
+  // copied.
+  Status fork(uint32_t from, uint32_t to);
   // Copies the sequence's recurrent states; truncate can come back to this length.
   void keep(uint32_t seq);
   bool is_recurrent() const { return recurrent_; }
@@ -104,6 +107,8 @@ class KvCache {
   Status init_slots(uint32_t group);
   void give_from(uint32_t seq, uint32_t end);
   void copy_slots(uint32_t seq, uint32_t from, uint32_t to);
+  Status fork_blocks(uint32_t from, uint32_t to, uint32_t group);
+  Status own_copy(uint32_t group, uint32_t of, uint32_t* entry);
   Status take(uint32_t group, uint32_t* entry);
   void give(uint32_t group, uint32_t* entry);
 

@@ -90,8 +90,7 @@ void run(const char* question, const char* path, std::chrono::milliseconds patie
   smollm2_generator_options limits;
   smollm2_generator_options_init(&limits);
   limits.max_tokens = 64;
-  const Generator generator =
-      make<Generator>(smollm2_generator_create, session.get(), &greedy, &limits);
+  const Generator generator = make<Generator>(smollm2_generator_create, session.get(), &greedy, &limits);
 
   std::promise<void> done;
   auto watch = std::async(std::launch::async, [&, ended = done.get_future()] {

@@ -42,6 +42,7 @@ struct ScanSpec {
   std::int64_t heads, groups, keys, values;
   bool dt_bias = false, d = false;  // of Ssm and SsmStates: these weights are there
   bool gate_of_keys = false;        // of Delta
+  bool in_turn = false;             // of Delta
   float scale = 1;                  // of Delta and Decay
   double alibi = 0, by = 0;         // of Decay
 

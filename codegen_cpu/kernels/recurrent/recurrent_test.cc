@@ -192,7 +192,7 @@ std::vector<double> reference(const ScanSpec& s, const std::vector<std::unique_p
       return static_cast<double>((*x[operand])[static_cast<std::size_t>(row * sizes_of(s)[operand] + i)]);
     };
     for (std::int64_t h = 0; h < s.heads; ++h) {
-      const std::int64_t g = s.kind == Kind::Delta ? h % s.groups : h / (s.heads / s.groups);
+      const std::int64_t g = s.in_turn ? h % s.groups : h / (s.heads / s.groups);
       const bool ssm = s.kind == Kind::Ssm || s.kind == Kind::SsmStates;
       const std::size_t key_in = ssm ? 2 : 1, query_in = ssm ? 3 : 0, value_in = ssm ? 0 : 2;
       for (std::int64_t j = 0; j < values; ++j) {
@@ -299,6 +299,14 @@ INSTANTIATE_TEST_SUITE_P(
                   .values = 72,
                   .dt_bias = true,
                   .d = true}},
+        ScanCase{"delta_in_turn",
+                 {.kind = Kind::Delta,
+                  .heads = 4,
+                  .groups = 2,
+                  .keys = 16,
+                  .values = 32,
+                  .in_turn = true,
+                  .scale = 0.25f}},
         ScanCase{"delta",
                  {.kind = Kind::Delta, .heads = 4, .groups = 2, .keys = 32, .values = 64, .scale = 0.25f}},
         ScanCase{"delta_keys",

@@ -78,10 +78,9 @@ class Unit {
   Value* columns(Value* base) { return e_.at(of_head(base, head_, spec_.values), first_); }
   Value* scalar(Value* base, Value* i) { return v_.load_splat(e_.at(base, i, std::int64_t{4})); }
 
-  // Groups in order, or in turn (delta_rule).
   Value* group() {
     if (spec_.groups == spec_.heads) return head_;
-    if (spec_.kind == Kind::Delta) return b_.CreateURem(head_, e_.i64(spec_.groups));
+    if (spec_.in_turn) return b_.CreateURem(head_, e_.i64(spec_.groups));
     return b_.CreateUDiv(head_, e_.i64(spec_.heads / spec_.groups));
   }
 
@@ -250,7 +249,8 @@ std::string name_of(const ScanSpec& s) {
     case Kind::SsmStates:
       return cat("ssm_scan_states_", sizes, s.dt_bias ? "_bias" : "", s.d ? "_d" : "");
     case Kind::Delta:
-      return cat("delta_rule_", sizes, s.gate_of_keys ? "_keys" : "", "_", float_name(s.scale));
+      return cat("delta_rule_", sizes, s.gate_of_keys ? "_keys" : "", s.in_turn ? "_in_turn" : "", "_",
+                 float_name(s.scale));
     case Kind::Decay:
       return cat("decay_attention_", sizes, "_", float_name(s.scale), "_",
                  float_name(static_cast<float>(s.alibi)), "_", float_name(static_cast<float>(s.by)));

@@ -12,6 +12,7 @@
 #include "frontends/gguf/arch/decoder.h"
 #include "frontends/gguf/arch/experts.h"
 #include "frontends/gguf/arch/latent.h"
+#include "frontends/gguf/arch/recurrent.h"
 #include "frontends/gguf/arch/tensors.h"
 
 namespace gc::gguf {
@@ -26,6 +27,7 @@ struct Shared {
   ExpertSizes experts;
   std::vector<std::int64_t> windows;
   std::vector<bool> rope_pattern;  // with Turned::ByKey
+  std::vector<bool> recurrent;     // of each layer, where there are mixers
   ir::RopeArgs rope, local_rope;
   LatentSizes latent, local_latent;  // where the form has it
   std::optional<blocks::Temper> temper;
@@ -63,6 +65,15 @@ void read_logit_scale(const Keys& keys, const Form& f, Shared& k, std::vector<st
   }
 }
 
+std::vector<bool> recurrent_layers(const Keys& keys, const Form& f, const DecoderSizes& s) {
+  const auto n_layer = static_cast<std::size_t>(s.n_layer);
+  std::vector<bool> layers(n_layer, f.mixer != nullptr && f.mixer_beside);
+  if (f.mixer == nullptr || f.mixer_beside) return layers;
+  if (f.recurrent_key) return recurrent_by_key(keys, s.n_layer);
+  for (std::size_t i = 0; i < n_layer; ++i) layers[i] = s.heads[i].n_head_kv == 0;
+  return layers;
+}
+
 Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warnings) {
   refuse_unknown_forms(keys, {.alibi = f.alibi_key || f.alibi > 0,
                               .clamp = f.clamp_key,
@@ -70,6 +81,7 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
   const char* eps = f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps;
   const MayBeZero zero{.eps = f.zero_eps, .layers = f.pruned || f.mixer != nullptr};
   Shared k{.s = decoder_sizes(keys, eps, zero, f.latent.local_sizes)};
+  k.recurrent = recurrent_layers(keys, f, k.s);
   for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
   if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f);
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
@@ -162,6 +174,8 @@ bool turns(const Form& f, const Shared& k, std::int64_t layer) {
   switch (f.turned) {
     case Form::Turned::All:
       return true;
+    case Form::Turned::Never:
+      return false;
     case Form::Turned::Sliding:
       return k.windows[layer] > 0 || (f.leading_turn && layer < k.experts.first);
     case Form::Turned::NotEveryFourth:
@@ -202,7 +216,8 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
     a.out = tensors.linear(prefix + "attn_output", k.s.n_embd, k.s.n_embd);
     return a;
   }
-  a.qkv = tensors.qkv(prefix, a.shape, k.s.n_embd);
+  a.qkv = tensors.qkv(prefix, a.shape, k.s.n_embd, f.gate_in_q);
+  a.gate_in_q = f.gate_in_q;
   if (!f.qkv_bias) a.qkv.fused.bias = a.qkv.q.bias = a.qkv.k.bias = a.qkv.v.bias = {};
   a.clamp = k.clamp;
   head_norms(tensors, f, prefix, k.s.eps, a);
@@ -288,8 +303,8 @@ blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const 
   const blocks::HeadShape& heads = s.heads[i];
   blocks::Layer l{.prefix = layer_prefix(i), .parallel = f.parallel};
   const bool network = s.n_ff[i] > 0, alone = f.single && network;
-  const bool recurrent = f.mixer != nullptr && !alone && (heads.n_head_kv == 0 || f.mixer_beside);
-  const bool attends = !alone && (f.mixer != nullptr ? heads.n_head_kv > 0 : heads.n_head > 0);
+  const bool recurrent = k.recurrent[i] && !alone;
+  const bool attends = !alone && (f.mixer == nullptr ? heads.n_head > 0 : !recurrent || f.mixer_beside);
   if (attends || recurrent) {
     l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
     if (attends && f.latent.there) {

@@ -52,7 +52,7 @@ struct Form {
     Halves
   } turn = Turn::Pairs;  // RoPE of pairs (2i, 2i + 1) or (i, i + dims/2)
   // Layers whose q and k turn; ByKey: attention.rope_pattern, a flag for each layer.
-  enum class Turned { All, Sliding, NotEveryFourth, ByKey } turned = Turned::All;
+  enum class Turned { All, Never, Sliding, NotEveryFourth, ByKey } turned = Turned::All;
   bool leading_turn = false;  // the leading dense layers turn too
   bool factors = true;        // of RoPE, where the file has them
   bool ntk_alpha = false;     // rope.scaling.alpha raises the base
@@ -75,6 +75,7 @@ struct Form {
   bool temper_key = false;    // attention.temperature_scale
   bool score_by_dim = false;  // scores are scaled by 1/d in place of 1/sqrt(d)
   bool qkv_bias = true;       // attn_{qkv,q,k,v}.bias count, where the file has them
+  bool gate_in_q = false;     // attn_q has a gate's rows behind each head's query
   bool out_bias = true;       // attn_output.bias counts, where the file has it
   enum class Gates {
     None,
@@ -99,9 +100,11 @@ struct Form {
     bool local_sizes = false;  // sliding layers have sizes of their own: *_swa
   } latent;
 
-  // Recurrent layers: those without key heads, or all where it stands beside attention. Reads a layer's tensors.
+  // Recurrent layers: those without key heads, or those that attention.recurrent_layers or full_attention_interval say, or
+  // all where the mixer stands beside attention. Reads a layer's tensors.
   using MixerOf = blocks::Mixer (*)(const Keys&, Tensors&, const DecoderSizes&, const std::string& prefix);
   MixerOf mixer = nullptr;
+  bool recurrent_key = false;
   bool mixer_beside = false;
   bool single = false;  // a layer is one thing alone behind attn_norm: a network where it has hidden units
 

@@ -1,6 +1,6 @@
 // Transformers some of whose layers are recurrent, told by heads without key heads: Jamba (Mamba, attention without RoPE),
 // Granite 4 hybrid and Nemotron H (Mamba 2), LFM2 (short convolutions, and experts in lfm2moe); Falcon H1 has attention
-// and Mamba 2 side by side in every layer. A layer of Nemotron H is one thing alone: a mixer, attention, or a network
+// and Mamba 2 side by side in every layer. Qwen 3 Next and 3.5 and Kimi Linear correct states by the delta rule. A layer of Nemotron H is one thing alone: a mixer, attention, or a network
 // (of squared ReLU) or experts, which files tell by hidden units.
 #include "frontends/gguf/arch/dense.h"
 #include "frontends/gguf/arch/recurrent.h"
@@ -11,6 +11,21 @@ namespace {
 using Experts = Form::Experts;
 
 constexpr const char* kLfm2OutputNorm = "token_embd_norm";  // misnamed by its first converter
+
+// Three layers of the gated delta rule to one of attention, whose q has gates; qwen35's positions turn as text's do.
+LoadedModel load_qwen(const File& file, const char* name) {
+  return load_dense(
+      file, {.name = name,
+             .ffn_norm = "post_attention_norm",
+             .head_norms = Form::HeadNorms::Each,
+             .turn = Form::Turn::Halves,
+             .factors = false,
+             .gate_in_q = true,
+             .out_bias = false,
+             .mixer = delta_net_of,
+             .recurrent_key = true,
+             .experts = {.in = Experts::In::IfCounted, .where_routed = true, .norm = Experts::Norm::Always}});
+}
 
 LoadedModel load_nemotron(const File& file, const char* name) {
   return load_dense(file, {.name = name,
@@ -46,6 +61,10 @@ LoadedModel load_granitehybrid(const File& file) {
   return load_dense(file, form);
 }
 
+LoadedModel load_qwen3next(const File& file) { return load_qwen(file, "qwen3next"); }
+LoadedModel load_qwen35(const File& file) { return load_qwen(file, "qwen35"); }
+LoadedModel load_qwen35moe(const File& file) { return load_qwen(file, "qwen35moe"); }
+
 LoadedModel load_falcon_h1(const File& file) {
   return load_dense(file, {.name = "falcon-h1",
                            .turn = Form::Turn::Halves,
@@ -58,6 +77,31 @@ LoadedModel load_falcon_h1(const File& file) {
 
 LoadedModel load_nemotron_h(const File& file) { return load_nemotron(file, "nemotron_h"); }
 LoadedModel load_nemotron_h_moe(const File& file) { return load_nemotron(file, "nemotron_h_moe"); }
+
+LoadedModel load_kimi_linear(const File& file) {
+  return load_dense(file, {.name = "kimi-linear",
+                           .turned = Form::Turned::Never,
+                           .factors = false,
+                           .out_bias = false,
+                           .latent = {.there = true},
+                           .mixer = kda_of,
+                           .experts = {.in = Experts::In::IfCounted,
+                                       .dense_lead = true,
+                                       .weights = Experts::Weights::ByKey,
+                                       .norm = Experts::Norm::Always}});
+}
+
+LoadedModel load_plamo2(const File& file) {
+  return load_dense(file, {.name = "plamo2",
+                           .post_attn_norm = "post_attention_norm",
+                           .post_ffn_norm = "post_ffw_norm",
+                           .head_norms = Form::HeadNorms::OwnWeights,
+                           .turn = Form::Turn::Halves,
+                           .factors = false,
+                           .out_bias = false,
+                           .mixer = plamo2_mamba_of,
+                           .gate = Form::Gate::InUp});
+}
 
 LoadedModel load_lfm2(const File& file) {
   return load_dense(file, {.name = "lfm2",

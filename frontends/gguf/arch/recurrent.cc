@@ -1,6 +1,9 @@
 #include "frontends/gguf/arch/recurrent.h"
 
+#include <algorithm>
+
 #include "compiler/base/error.h"
+#include "compiler/blocks/delta.h"
 
 namespace gc::gguf {
 namespace {
@@ -80,6 +83,101 @@ blocks::Mixer short_conv_of(const Keys& keys, Tensors& tensors, const DecoderSiz
                       .out = tensors.linear(prefix + "shortconv.out_proj", s.n_embd, s.n_embd)};
   return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {
     return short_conv(b, x, m, layer, name);
+  };
+}
+
+std::vector<bool> recurrent_by_key(const Keys& keys, std::int64_t n_layer, std::int64_t interval) {
+  const char* suffix = "attention.recurrent_layers";
+  if (keys.has(suffix))
+    return keys.file().per_layer_bool(keys.full(suffix), static_cast<std::uint32_t>(n_layer), false);
+  interval = keys.find_size("full_attention_interval").value_or(interval);
+  std::vector<bool> layers;
+  for (std::int64_t i = 0; i < n_layer; ++i) layers.push_back((i + 1) % interval != 0);
+  return layers;
+}
+
+blocks::Mixer delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
+                           const std::string& prefix) {
+  blocks::DeltaNet m{.key_heads = keys.size("ssm.group_count"),
+                     .heads = keys.size("ssm.time_step_rank"),
+                     .k_dim = keys.size("ssm.state_size"),
+                     .eps = s.eps};
+  const std::int64_t inner = keys.size("ssm.inner_size");
+  if (m.heads % m.key_heads != 0)
+    keys.fail("ssm.group_count", cat("expected a divisor of the ", m.heads, " heads, found ", m.key_heads));
+  if (inner % m.heads != 0)
+    keys.fail("ssm.inner_size", cat("expected a multiple of the ", m.heads, " heads, found ", inner));
+  m.v_dim = inner / m.heads;
+  const std::int64_t channels = 2 * m.key_heads * m.k_dim + inner;
+  if (tensors.has(prefix + "attn_qkv.weight")) {
+    m.qkv = tensors.linear(prefix + "attn_qkv", channels, s.n_embd);
+    m.z = tensors.linear(prefix + "attn_gate", inner, s.n_embd);
+    tensors.ignore(prefix + "ssm_in.weight");
+  } else {
+    m.qkvz = tensors.linear(prefix + "ssm_in", channels + inner, s.n_embd);
+  }
+  m.in_turn = !tensors.has(prefix + "ssm_ba.weight");
+  if (m.in_turn) {
+    m.beta = tensors.linear(prefix + "ssm_beta", m.heads, s.n_embd);
+    m.alpha = tensors.linear(prefix + "ssm_alpha", m.heads, s.n_embd);
+  } else {
+    m.beta_alpha = tensors.linear(prefix + "ssm_ba", 2 * m.heads, s.n_embd);
+  }
+  m.conv = conv_of(tensors, prefix + "ssm_conv1d", channels, keys.size("ssm.conv_kernel", kMaxTaps));
+  m.dt_bias = tensors.vector(prefix + "ssm_dt.bias", m.heads);
+  m.a = tensors.vector(prefix + "ssm_a", m.heads);
+  m.norm = tensors.vector(prefix + "ssm_norm.weight", m.v_dim);
+  m.out = tensors.linear(prefix + "ssm_out", s.n_embd, inner);
+  return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {
+    return delta_net(b, x, m, layer, name);
+  };
+}
+
+blocks::Mixer kda_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, const std::string& prefix) {
+  blocks::Kda m{.dim = keys.size("kda.head_dim"), .eps = s.eps};
+  for (const blocks::HeadShape& h : s.heads) m.heads = std::max(m.heads, h.n_head);
+  const std::int64_t n = m.heads * m.dim, taps = keys.size("ssm.conv_kernel", kMaxTaps);
+  const auto projected = [&](const char* part, blocks::Linear& w, blocks::Conv& c) {
+    w.weight = tensors.matrix(prefix + "attn_" + part + ".weight", n, s.n_embd);
+    tensors.ignore(prefix + "attn_" + part + ".bias");  // which files of the family may carry
+    c.taps = tensors.taps(prefix + "ssm_conv1d_" + part + ".weight", n, taps);
+  };
+  projected("q", m.q, m.q_conv), projected("k", m.k, m.k_conv), projected("v", m.v, m.v_conv);
+  m.f_a = tensors.linear(prefix + "ssm_f_a", m.dim, s.n_embd);
+  m.f_b = tensors.linear(prefix + "ssm_f_b", n, m.dim);
+  m.dt_bias = tensors.vector(prefix + "ssm_dt.bias", n);
+  m.a = tensors.rates(prefix + "ssm_a", m.heads);
+  m.beta = tensors.linear(prefix + "ssm_beta", m.heads, s.n_embd);
+  m.g_a = tensors.linear(prefix + "ssm_g_a", m.dim, s.n_embd);
+  m.g_b = tensors.linear(prefix + "ssm_g_b", n, m.dim);
+  m.norm = tensors.vector(prefix + "ssm_norm.weight", m.dim);
+  m.out = tensors.linear(prefix + "attn_output", s.n_embd, n);
+  return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {
+    return kda(b, x, m, layer, name);
+  };
+}
+
+blocks::Mixer plamo2_mamba_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
+                              const std::string& prefix) {
+  blocks::PlamoMamba m{.inner = keys.size("ssm.inner_size"),
+                       .state = keys.size("ssm.state_size"),
+                       .heads = keys.size("ssm.time_step_rank"),
+                       .rank = std::max<std::int64_t>(64, s.n_embd / 16)};
+  if (m.inner % m.heads != 0)
+    keys.fail("ssm.time_step_rank",
+              cat("expected a divisor of ssm.inner_size ", m.inner, ", found ", m.heads));
+  m.in = tensors.linear(prefix + "ssm_in", 2 * m.inner, s.n_embd);
+  m.conv = conv_of(tensors, prefix + "ssm_conv1d", m.inner, keys.size("ssm.conv_kernel", kMaxTaps));
+  m.x = tensors.linear(prefix + "ssm_x", 2 * m.state + m.rank, m.inner);
+  m.dt_norm = tensors.rms_norm(prefix + "ssm_dt_norm", m.rank, s.eps);
+  m.b_norm = tensors.rms_norm(prefix + "ssm_b_norm", m.state, s.eps);
+  m.c_norm = tensors.rms_norm(prefix + "ssm_c_norm", m.state, s.eps);
+  m.dt = tensors.linear(prefix + "ssm_dt", m.heads, m.rank);
+  m.a = tensors.vector(prefix + "ssm_a", m.heads);
+  m.d = tensors.vector(prefix + "ssm_d", m.heads);
+  m.out = tensors.linear(prefix + "ssm_out", s.n_embd, m.inner);
+  return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {
+    return plamo_mamba(b, x, m, layer, name);
   };
 }
 

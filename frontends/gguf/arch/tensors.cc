@@ -81,6 +81,20 @@ ir::WeightId Tensors::floats(const std::string& name, std::int64_t rows, std::in
   return use(tensor, {rows, cols});
 }
 
+ir::WeightId Tensors::taps(const std::string& name, std::int64_t channels, std::int64_t taps) {
+  const Tensor& tensor = required(name, {channels, taps});
+  if (info(tensor.format).kind == FormatKind::kBlock)
+    file_.fail_tensor(tensor.name, cat("expected a matrix of floats, found type ", gc::name(tensor.format)));
+  if (tensor.ne[1] == 1 && channels != 1) return use(tensor, {channels, 1, taps}, {channels, taps});
+  return use(tensor, {channels, taps});
+}
+
+ir::WeightId Tensors::rates(const std::string& name, std::int64_t size) {
+  const Tensor& tensor = required(name, {size});
+  if (tensor.ne[0] == 1 && size != 1) return use(tensor, {size, 1}, {size});
+  return use(tensor, {size});
+}
+
 ir::WeightId Tensors::flat(const std::string& name, std::int64_t rows, std::int64_t cols) {
   return use(required(name, {rows, cols}), {rows, cols}, {rows * cols});
 }
@@ -116,14 +130,16 @@ blocks::Norm Tensors::norm(blocks::Norm::Kind kind, const std::string& stem, std
   return n;
 }
 
-blocks::QkvWeights Tensors::qkv(const std::string& prefix, const blocks::HeadShape& s, std::int64_t n_embd) {
+blocks::QkvWeights Tensors::qkv(const std::string& prefix, const blocks::HeadShape& s, std::int64_t n_embd,
+                                bool gate_in_q) {
   blocks::QkvWeights w;
   if (!has(prefix + "attn_qkv.weight")) {
-    w.q = linear(prefix + "attn_q", s.q_rows(), n_embd);
+    w.q = linear(prefix + "attn_q", gate_in_q ? 2 * s.q_rows() : s.q_rows(), n_embd);
     w.k = linear(prefix + "attn_k", s.k_rows(), n_embd);
     w.v = linear(prefix + "attn_v", s.v_rows(), n_embd);
     return w;
   }
+  if (gate_in_q) file_.fail_tensor(prefix + "attn_qkv.weight", "expected attn_q, attn_k and attn_v apart");
   w.fused = linear(prefix + "attn_qkv", s.q_rows() + s.k_rows() + s.v_rows(), n_embd);
   if (!w.fused.bias.valid()) {  // some files fuse the matrices and keep the biases apart
     w.q.bias = find_vector(prefix + "attn_q.bias", s.q_rows());

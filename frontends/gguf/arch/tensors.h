@@ -42,6 +42,9 @@ class Tensors {
   std::int64_t rows_of(const std::string& name) const;
   // A matrix of floats, not of blocks.
   ir::WeightId floats(const std::string& name, std::int64_t rows, std::int64_t cols);
+  // Taps of a convolution [channels, taps], which files may have in three dimensions; rates of decay [size], in two.
+  ir::WeightId taps(const std::string& name, std::int64_t channels, std::int64_t taps);
+  ir::WeightId rates(const std::string& name, std::int64_t size);
   // A tensor of two dimensions whose values stand one after the other: f32 of rows * cols.
   ir::WeightId flat(const std::string& name, std::int64_t rows, std::int64_t cols);
   // Known to have no meaning for this graph: a tensor, all whose names begin so, or all of layers from `layer` on.
@@ -54,7 +57,9 @@ class Tensors {
   // STEM.weight (or a tensor of just that name), for layer norms with STEM.bias where the file has it.
   blocks::Norm norm(blocks::Norm::Kind kind, const std::string& stem, std::int64_t size, double eps);
   // attn_qkv, or attn_q, attn_k, attn_v, with any biases. prefix: "blk.3.".
-  blocks::QkvWeights qkv(const std::string& prefix, const blocks::HeadShape& shape, std::int64_t n_embd);
+  // gate_in_q: attn_q has twice the rows.
+  blocks::QkvWeights qkv(const std::string& prefix, const blocks::HeadShape& shape, std::int64_t n_embd,
+                         bool gate_in_q = false);
   // ffn_gate, ffn_up, ffn_down, each with the suffix.
   blocks::Ffn gated_ffn(const std::string& prefix, std::int64_t n_ff, std::int64_t n_embd, ir::Fn fn,
                         const std::string& suffix = "");
