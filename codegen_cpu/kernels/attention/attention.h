@@ -49,8 +49,8 @@ struct AttnSpec {
   std::int64_t group() const { return heads / kv_heads; }
 };
 
-// Whether prompt rows are multiplied on matrix tiles, in bf16: what the KV type's elements are (design: products follow
-// the KV type). Heads whose size is no multiple of 32 take f32 FMA, as generated rows do.
+// Whether prompt rows are multiplied on matrix tiles: products follow the KV type, bf16 by bf16, others in f32. Heads
+// whose size is no multiple of 32 take f32 FMA, as generated rows do.
 bool attn_has_tiles(const Isa& isa, const AttnSpec& spec);
 
 // Empty if there are kernels for it, else what is missing.

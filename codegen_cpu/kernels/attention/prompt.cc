@@ -13,6 +13,9 @@
 //
 // Ranges are the outer loop: the keys and values of one, 256 KB with heads of 256, are read by all strips from the
 // second-level cache, and a strip's queries, scores and weights stay in the first.
+//
+// Beside f32 FMA in the same run, one thread of a busy machine: 5 times as fast with heads of 64, 6 to 7 times with 256,
+// where the products are 70 % of the time; the exponentials are most of it with heads of 64.
 #include "codegen_cpu/kernels/attention/prompt.h"
 
 #include <algorithm>
