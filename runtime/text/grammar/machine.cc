@@ -245,6 +245,7 @@ Situation Machine::intern() {
     if (i && items_[i].state == items_[i - 1].state && items_[i].frame == items_[i - 1].frame) continue;
     ok = ok && words_.push(items_[i].state) && words_.push(items_[i].frame);
   }
+  const size_t before = situations_.size();
   const uint32_t id = ok ? situations_.intern(words_) : kNone;
   if (id != kNone && id / kPage == pages_.size()) {
     uint32_t* page = static_cast<uint32_t*>(allocator_.get(kPageBytes, 64));
@@ -252,10 +253,23 @@ Situation Machine::intern() {
       allocator_.put(page, kPageBytes, 64);
       page = nullptr;
     }
-    if (page) memset(page, 0xFF, kPageBytes);
     ok = page != nullptr;
   }
-  if (id != kNone && ok) return id;
+  if (id != kNone && ok) {
+    // Most bytes are dead ends; the others are found out when they come.
+    if (id == before) {
+      uint32_t* to = table(id);
+      memset(to, 0, 256 * sizeof(uint32_t));
+      for (const Item& it : items_) {
+        const State& state = program_.states[it.state];
+        for (uint32_t e = 0; e < state.n_bytes; ++e) {
+          const ByteEdge& edge = program_.bytes[state.first_byte + e];
+          memset(to + edge.lo, 0xFF, (edge.hi - edge.lo + size_t{1}) * sizeof(uint32_t));
+        }
+      }
+    }
+    return id;
+  }
   broke(kErrMemory);
   return kDead;
 }

@@ -126,6 +126,7 @@ Status Masks::walk(Local& l, Situation start, bool counted) {
   leaves_.clear();
   for (uint32_t i = 0, n = trie.n_nodes(); i < n;) {
     const Trie::Node& node = trie[i];
+    ++counts_.nodes;
     if (l.plain && node.all_plain) {
       i = node.skip;
       continue;
@@ -163,12 +164,12 @@ Status Masks::leave(Local& l, uint32_t i, Situation s, bool within, uint32_t tur
   const Trie& trie = vocab_.trie();
   const Trie::Node& node = trie[i];
   auto take = [&](uint32_t begin, uint32_t end) {
-    for (uint32_t e = begin; e < end; ++e) {
+    l.whole = leaves_.size() + (end - begin) > kMostRests;
+    for (uint32_t e = begin; e < end && !l.whole; ++e) {
       const int32_t id = trie.id(e);
       const uint32_t bytes = static_cast<uint32_t>(vocab_.text(id).size()) - node.depth;
       if (!leaves_.push({turns, vocab_.text_begin(id) + node.depth, bytes, id})) return kErrMemory;
     }
-    l.whole = leaves_.size() > kMostRests;
     return kOk;
   };
   if (!within) return take(node.first, trie[node.skip].first);
@@ -176,7 +177,8 @@ Status Masks::leave(Local& l, uint32_t i, Situation s, bool within, uint32_t tur
     const uint8_t byte = trie[child].byte;
     if (machine_.step(s, byte) != kDead)
       l.shared[byte / 64] |= uint64_t{1} << (byte % 64);
-    else if (const Status status = take(trie[child].first, trie[trie[child].skip].first); status != kOk)
+    else if (const Status status = take(trie[child].first, trie[trie[child].skip].first);
+             status != kOk || l.whole)
       return status;
   }
   return kOk;
@@ -241,13 +243,19 @@ Status Masks::add_taken(Local& l, uint32_t most, bool counted, Span<uint64_t> ma
 
 Status Masks::add_item(Machine::Item item, Span<uint64_t> mask, bool* whole) {
   uint32_t loop = 0, count = 0, below = item.frame, least = 0, most = UINT32_MAX;
-  const bool counted = machine_.is_turn(item.frame, &loop, &count, &below);
+  bool counted = machine_.is_turn(item.frame, &loop, &count, &below);
+  Local* l = local(item.state, counted ? loop : 0);
+  if (counted && l && l->whole) {
+    // Where turns cannot be told apart the frame is one like others.
+    counted = false;
+    below = item.frame;
+    l = local(item.state, 0);
+  }
   if (counted) {
     const ProgramRule& r = machine_.program().rules[machine_.program().states[loop].repeat];
     least = r.min > count ? r.min - count : 0;
     if (r.max != Network::kUnbounded) most = r.max - count;
   }
-  Local* l = local(item.state, counted ? loop : 0);
   if (!l) return machine_.status() != kOk ? machine_.status() : kErrMemory;
   if (l->whole) {
     *whole = true;
@@ -321,6 +329,7 @@ Status Masks::prepare() {
   for (uint32_t rule = 0; rule < p.rules.size(); ++rule) {
     const ProgramRule& r = p.rules[rule];
     if (r.start == kNone) continue;
+    if (counts_.nodes > kMostPrepared) break;
     for (uint32_t state = r.start; state < r.start + r.n_states; ++state)
       if (p.states[state].n_bytes && !local(state, loop_of[rule]))
         return machine_.status() != kOk ? machine_.status() : kErrMemory;

@@ -37,12 +37,14 @@ class Masks {
   // Sets the bit of each token that may follow, and no other; ends of the generation are the caller's.
   // mask: [vocab.mask_words()].
   Status fill(Situation s, Span<uint64_t> mask);
-  // Finds out all states' own tokens beforehand, so that no token waits for it.
+  // Finds out states' own tokens beforehand, so that no token waits for it: of all states, as long as that takes a
+  // fraction of a second.
   Status prepare();
   // To be called after Machine::collect().
   void forget_situations();
 
   struct Counts {
+    uint64_t nodes = 0;            // of tries, that walks looked at
     uint64_t walks = 0;            // over the vocabulary
     uint64_t fills = 0, kept = 0;  // masks asked for, and of these already there
   };
@@ -83,6 +85,7 @@ class Masks {
   };
   static constexpr uint32_t kKept = 64;
   static constexpr size_t kMostRests = 30'000;
+  static constexpr uint64_t kMostPrepared = 20'000'000;  // nodes
 
   Local* local(uint32_t state, uint32_t loop);
   Status find(Local& l, uint32_t state, uint32_t loop);

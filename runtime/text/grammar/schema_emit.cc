@@ -74,7 +74,7 @@ void SchemaEmitter::make_shared() {
   const uint32_t first = static_cast<uint32_t>(net_.n_nodes());
   Fragment s = net_.of_text("\"");
   s = net_.sequence(s, net_.repeat(net_.of_rule(char_), first, 0, Network::kUnbounded));
-  s = net_.sequence(s, token("\""));
+  s = net_.sequence(s, net_.of_text("\""));
   net_.define(string_, s);
 }
 
@@ -105,6 +105,14 @@ void SchemaEmitter::json_char(uint32_t from, uint32_t lo, uint32_t hi, uint32_t 
     const Range r = {max_of(p.lo, lo), min_of(p.hi, hi)};
     if (r.lo <= r.hi) net_.chars(from, Span<const Range>(&r, 1), to);
   }
+}
+
+// White space comes after a value where it is used and not in its rule: a rule that ends with what is also within
+// most tokens would make masks slow.
+uint32_t SchemaEmitter::value(uint32_t from, uint32_t rule) {
+  const Fragment after = space();
+  net_.call(from, rule, after.start);
+  return after.end;
 }
 
 Fragment SchemaEmitter::of_set(const Dfa& set, bool json) {
@@ -138,10 +146,10 @@ Fragment SchemaEmitter::quoted(Str text) {
     f.end = next;
     text = text.sub(static_cast<size_t>(n));
   }
-  return net_.sequence(f, token("\""));
+  return net_.sequence(f, net_.of_text("\""));
 }
 Fragment SchemaEmitter::quoted_set(const Dfa& set) {
-  return net_.sequence(net_.sequence(net_.of_text("\""), of_set(set, true)), token("\""));
+  return net_.sequence(net_.sequence(net_.of_text("\""), of_set(set, true)), net_.of_text("\""));
 }
 
 Status SchemaEmitter::rule_of(Span<const Ref> refs, uint32_t* rule) {
@@ -160,7 +168,10 @@ Status SchemaEmitter::rule_of(Span<const Ref> refs, uint32_t* rule) {
 Status SchemaEmitter::run(uint32_t* root) {
   make_shared();
   const Ref document = schema_ref(0);
-  Status s = rule_of(Span<const Ref>(&document, 1), root);
+  uint32_t whole = 0;
+  Status s = rule_of(Span<const Ref>(&document, 1), &whole);
+  *root = net_.rule("the document");
+  net_.define(*root, net_.sequence(net_.of_rule(whole), space()));
   while (s == kOk && !todo_.empty()) {
     const Todo t = todo_.back();
     todo_.pop();
@@ -183,9 +194,9 @@ Status SchemaEmitter::define(uint32_t term, uint32_t rule) {
 }
 
 Status SchemaEmitter::cube(const Cube& c, Fragment all) {
-  if (c.types & kNull) join(token("null"), all);
-  if (c.types & kTrue) join(token("true"), all);
-  if (c.types & kFalse) join(token("false"), all);
+  if (c.types & kNull) join(net_.of_text("null"), all);
+  if (c.types & kTrue) join(net_.of_text("true"), all);
+  if (c.types & kFalse) join(net_.of_text("false"), all);
   Status s = kOk;
   if (c.types & kNumber) s = number(c, all);
   if (s == kOk && c.types & kString) s = string(c, all);
@@ -199,7 +210,7 @@ Status SchemaEmitter::number(const Cube& c, Fragment all) {
   bool any = false;
   if (const Status s = terms_.number_set(c, set, &any); s != kOk) return s;
   if (!any) {
-    join(net_.sequence(of_set(set, false), space()), all);
+    join(of_set(set, false), all);
     return kOk;
   }
   if (number_ == 0) {
@@ -231,7 +242,7 @@ Status SchemaEmitter::number(const Cube& c, Fragment all) {
     net_.epsilon(e, sign);
     net_.bytes(e, '+', '+', sign), net_.bytes(e, '-', '-', sign);
     up_to(sign, 1, 3, f.end);
-    net_.define(number_, net_.sequence(f, space()));
+    net_.define(number_, f);
   }
   join(net_.of_rule(number_), all);
   return kOk;
@@ -255,7 +266,7 @@ Status SchemaEmitter::string(const Cube& c, Fragment all) {
   }
   Fragment f = net_.of_text("\"");
   f = net_.sequence(f, net_.repeat_rule(char_, min, max));
-  join(net_.sequence(f, token("\"")), all);
+  join(net_.sequence(f, net_.of_text("\"")), all);
   return kOk;
 }
 
@@ -312,7 +323,7 @@ Status SchemaEmitter::array(const Cube& c, Fragment all) {
   if (!ok) return kErrMemory;
   if (s.min > s.max || s.least > s.most) return kOk;
   if (s.prefix > 2000) return kErrFull;
-  const Fragment begin = token("["), end = token("]");
+  const Fragment begin = token("["), end = net_.of_text("]");
   net_.epsilon(all.start, begin.start);
   net_.epsilon(end.end, all.end);
   return s.counts ? counted_items(s, node, begin.end, end.start) : plain_items(s, begin.end, end.start);
@@ -330,9 +341,7 @@ Status SchemaEmitter::plain_items(const ArrayShape& s, uint32_t at, uint32_t to)
     }
     uint32_t rule = 0;
     if (const Status status = item(s, i, 0, &rule); status != kOk) return status;
-    const uint32_t next = net_.node();
-    net_.call(at, rule, next);
-    at = next;
+    at = value(at, rule);
   }
   if (i >= s.max) {
     if (i >= s.min) net_.epsilon(at, to);
@@ -341,7 +350,8 @@ Status SchemaEmitter::plain_items(const ArrayShape& s, uint32_t at, uint32_t to)
   uint32_t rule = 0;
   if (const Status status = item(s, s.prefix, 0, &rule); status != kOk) return status;
   const uint32_t more = net_.rule("a repetition");
-  net_.define(more, net_.sequence(token(","), net_.of_rule(rule)));
+  const Fragment comma = token(",");
+  net_.define(more, {comma.start, value(comma.end, rule)});
   const Fragment rest =
       net_.repeat_rule(more, s.min > i ? s.min - i : 0, s.max == Network::kUnbounded ? s.max : s.max - i);
   net_.epsilon(at, rest.start);
@@ -377,12 +387,12 @@ Status SchemaEmitter::counted_items(const ArrayShape& s, uint32_t node, uint32_t
       const bool may_count = i >= s.first && (n < counts);
       if (may_count) {
         if (const Status status = item(s, i, 1, &rule); status != kOk) return status;
-        net_.call(here, rule, at(next, n + 1));
+        net_.epsilon(value(here, rule), at(next, n + 1));
       }
       // Where counts have an upper end, what doesn't count must not; else it doesn't matter.
       if (const Status status = item(s, i, bounded && i >= s.first ? -1 : 0, &rule); status != kOk)
         return status;
-      net_.call(here, rule, at(next, n));
+      net_.epsilon(value(here, rule), at(next, n));
     }
   }
   return kOk;

@@ -58,6 +58,8 @@ class SchemaEmitter {
     net_.epsilon(part.end, all.end);
   }
   Fragment space() { return net_.of_rule(space_); }
+  // A call of the rule of a value, and the white space after it.
+  uint32_t value(uint32_t from, uint32_t rule);
   Fragment token(Str text) { return net_.sequence(net_.of_text(text), space()); }
   void make_shared();
   void json_char(uint32_t from, uint32_t lo, uint32_t hi, uint32_t to);

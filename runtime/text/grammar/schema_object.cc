@@ -128,10 +128,11 @@ Status SchemaEmitter::split_cells(const Cube& c, ObjectShape& s) {
 
 // "key": value
 Status SchemaEmitter::member(const Cell& cell, Fragment* out) {
-  uint32_t value = 0;
-  if (const Status s = rule_of(cell.refs, &value); s != kOk) return s;
-  const Fragment key = cell.any_key ? net_.of_rule(string_) : quoted_set(cell.keys);
-  *out = net_.sequence(net_.sequence(key, token(":")), net_.of_rule(value));
+  uint32_t rule = 0;
+  if (const Status s = rule_of(cell.refs, &rule); s != kOk) return s;
+  Fragment key = net_.sequence(cell.any_key ? net_.of_rule(string_) : quoted_set(cell.keys), space());
+  key = net_.sequence(key, token(":"));
+  *out = {key.start, this->value(key.end, rule)};
   return kOk;
 }
 
@@ -193,7 +194,7 @@ Status SchemaEmitter::members(const Cube& c, ObjectShape& s, const Fact* some, F
   const uint32_t counts = max_of(max_of(s.min, s.max == Network::kUnbounded ? 0 : s.max), 1u);
   const uint32_t n = static_cast<uint32_t>(s.named.size());
   if (uint64_t{counts + 1} * (n + 1) > 200'000) return kErrFull;
-  const Fragment begin = token("{"), end = token("}");
+  const Fragment begin = token("{"), end = net_.of_text("}");
   net_.epsilon(all.start, begin.start);
   net_.epsilon(end.end, all.end);
   // States are which named properties are done with, and how many are there.
@@ -209,16 +210,16 @@ Status SchemaEmitter::members(const Cube& c, ObjectShape& s, const Fact* some, F
   };
   for (uint32_t i = 0; i < n; ++i) {
     const Named& named = s.named[i];
-    uint32_t value = 0;
+    uint32_t rule = 0;
     if (!named.absent)
-      if (const Status status = rule_of(named.refs, &value); status != kOk) return status;
+      if (const Status status = rule_of(named.refs, &rule); status != kOk) return status;
     // The key and the colon once, whatever the count; the comma before.
     for (uint32_t count = 0; count <= min_of(i, counts); ++count) {
       if (!named.required) net_.epsilon(at(i, count), at(i + 1, count));
       if (named.absent || count >= s.max) continue;
-      const Fragment key = net_.sequence(quoted(named.key), token(":"));
+      const Fragment key = net_.sequence(net_.sequence(quoted(named.key), space()), token(":"));
       net_.epsilon(with_comma(at(i, count), count), key.start);
-      net_.call(key.end, value, at(i + 1, min_of(count + 1, counts)));
+      net_.epsilon(value(key.end, rule), at(i + 1, min_of(count + 1, counts)));
       if (net_.failed()) return kErrFull;
     }
   }
