@@ -1,0 +1,114 @@
+// Masks are what trying each token by itself says, along random texts of many grammars, over a small vocabulary with all
+// kinds of tokens: single bytes, words, punctuation that crosses rules, pieces of characters.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/base/mapped_file.h"
+#include "compiler/text/freeze.h"
+#include "compiler/text/test_vocab.h"
+#include "runtime/text/grammar.h"
+
+namespace {
+
+const char* const kSchemas[] = {
+    "{}",
+    R"({"type":"object","properties":{"a":{"type":"string","maxLength":5},
+        "b":{"type":"array","items":{"type":"integer"},"maxItems":3}},"required":["a"]})",
+    R"({"type":"array","items":{"type":"string","minLength":2,"maxLength":4},"minItems":1,"maxItems":4})",
+    R"({"properties":{"ab":{"enum":["x","yes",1,null]}},"additionalProperties":{"pattern":"^[a-c]{1,3}$"}})",
+    R"({"type":"number","minimum":-3,"maximum":12.5})",
+};
+const char* const kGrammars[] = {
+    R"g(root ::= [a-z]{2,7} ("," [a-z]{1,3}){0,3})g",
+    R"g(root ::= (word " "){1,4} word
+       word ::= [^ \n]+)g",
+    R"g(root ::= .{3,9} "end" | [ab]* "b" [ab]{4})g",
+    R"g(root ::= item+
+       item ::= text | "(" item+ ")"
+       text ::= word | word " " text
+       word ::= [^ ()]+ | "")g",
+};
+
+std::vector<std::string> pieces() {
+  std::vector<std::string> out;
+  const std::vector<std::string> parts = {
+      "a", "b", "ab", "abc", "yes", "end", " ", "  ", "\"",  ",", ":",  "\n",   "\n\n", "[", "]",  "{",
+      "}", "(", ")",  "1",   "12",  "-",   ".", "\\", "\\n", "é", "日", "null", "true", "e", "\t", "x"};
+  for (const std::string& p : parts) {
+    if (p.size() > 1) out.push_back(p);
+    for (const std::string& q : parts) {
+      out.push_back(p + q);
+      for (const char* r : {"\"", " ", "a", "}", ",", "\xE6\x97"}) out.push_back(p + q + r);
+    }
+  }
+  return out;
+}
+
+class MaskTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    gc::text::TestVocab made;
+    for (const std::string& p : pieces()) made.add(p, -1);
+    frozen_ = gc::text::freeze(made.vocab, {0, "", false, "llama"});
+    ASSERT_EQ(tokenizer_.open({frozen_.blob.data(), frozen_.blob.size()}), gcrt::kOk);
+    ASSERT_EQ(vocab_.init(tokenizer_), gcrt::kOk);
+  }
+
+  void check(const gcrt::Grammar& grammar, bool prepared, const std::string& name) {
+    gcrt::GrammarState state;
+    ASSERT_EQ(state.init(&grammar, &vocab_), gcrt::kOk);
+    if (prepared) ASSERT_EQ(state.prepare(), gcrt::kOk);
+    std::vector<std::uint64_t> mask(vocab_.mask_words() + 1);
+    std::mt19937 random(7);
+    for (int step = 0, ends = 0; step < 150; ++step) {
+      ASSERT_EQ(state.fill_mask({mask.data(), mask.size()}), gcrt::kOk);
+      std::vector<std::int32_t> allowed;
+      const gcrt::GrammarState::Mark mark = state.mark();
+      for (std::int32_t id = 0; id < vocab_.n_vocab(); ++id) {
+        const bool accepted = state.accept_token(id) == gcrt::kOk;
+        ASSERT_TRUE(state.rewind(mark));
+        const bool bit = mask[id / 64] >> (id % 64) & 1;
+        ASSERT_EQ(bit, accepted) << name << ", step " << step << ", token " << id << " '"
+                                 << std::string(vocab_.text(id).data(), vocab_.text(id).size()) << "'";
+        if (bit) allowed.push_back(id);
+      }
+      ASSERT_FALSE(allowed.empty()) << name;
+      const std::int32_t id = allowed[random() % allowed.size()];
+      ASSERT_EQ(state.accept_token(id), gcrt::kOk);
+      if (vocab_.is_eog(id) || ++ends % 40 == 0) state.reset();
+    }
+  }
+
+  gc::text::FrozenVocab frozen_;
+  gcrt::Tokenizer tokenizer_;
+  gcrt::GrammarVocab vocab_;
+};
+
+TEST_F(MaskTest, AreWhatTryingSays) {
+  for (bool prepared : {false, true}) {
+    for (const char* source : kSchemas) {
+      gcrt::Grammar g;
+      char message[256] = {};
+      ASSERT_EQ(g.compile_json_schema(source, message), gcrt::kOk) << source << ": " << message;
+      check(g, prepared, source);
+    }
+    for (const char* source : kGrammars) {
+      gcrt::Grammar g;
+      char message[256] = {};
+      ASSERT_EQ(g.compile_gbnf(source, message), gcrt::kOk) << source << ": " << message;
+      check(g, prepared, source);
+    }
+    for (const char* name : {"arithmetic", "c", "chess", "list", "japanese", "json"}) {
+      const std::string source = gc::read_text_file(std::string("tests/grammars/") + name + ".gbnf");
+      gcrt::Grammar g;
+      char message[256] = {};
+      ASSERT_EQ(g.compile_gbnf({source.data(), source.size()}, message), gcrt::kOk) << message;
+      check(g, prepared, name);
+    }
+  }
+}
+
+}  // namespace
