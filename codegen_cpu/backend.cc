@@ -144,6 +144,7 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   s.scale = static_cast<float>(op.f32(AttrName::scale));
   s.cap = static_cast<float>(op.f32_or(AttrName::cap, 0));
   s.alibi = static_cast<float>(op.f32_or(AttrName::alibi, 0));
+  s.ahead = op.i64_or(AttrName::ahead, 0) != 0;
   s.sinks = op.one("sinks").has_value();
   if (op.kind == OpKind::attn_block) {
     s.q_norm = op.one("q_norm").has_value();

@@ -1,5 +1,6 @@
 #include "codegen_cpu/emit.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 
@@ -31,12 +32,22 @@ class ProgramEmitter {
     for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
       llvm::Function* f = entry(kv_type);
       // Sections take prompt rows and generated rows apart where their arithmetic differs, so one entry serves any mix.
+      // Where rows see later ones, whole texts alone make sense.
+      if (sees_ahead()) {
+        entries[GC_ENTRY_ENCODE][kv_type] = f;
+        continue;
+      }
       for (int kind : {GC_ENTRY_PREFILL, GC_ENTRY_DECODE, GC_ENTRY_MIXED}) entries[kind][kv_type] = f;
     }
     describe_program(e_, plan_, entries);
   }
 
  private:
+  bool sees_ahead() const {
+    return std::any_of(plan_.graph.ops.begin(), plan_.graph.ops.end(),
+                       [](const ir::Op& op) { return op.i64_or(ir::AttrName::ahead, 0) != 0; });
+  }
+
   Section section(int index, int kv_type) {
     std::vector<int64_t> constants;
     const std::string name = cat("section_", ++made_);

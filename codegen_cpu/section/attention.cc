@@ -109,6 +109,7 @@ class Attention : Scope {
         });
       });
     };
+    if (c.spec.ahead) return whole_rows();
     if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
     // Fewer units than workers over a long context: workers share the ranges of positions.
     Value* step = frame_.ptr(Slot::step);

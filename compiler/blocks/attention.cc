@@ -88,8 +88,12 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
   norms(Attention::NormAt::TurnedHeads);
   if (a.temper) q = b.temper(q, a.temper->by, a.temper->period, a.temper->offset, prefix + "q_tempered");
   if (scaled) q = b.scale(q, a.query_scale, prefix + "q_rope");
-  const ir::AttentionArgs args{
-      .scale = a.scale, .window = a.window, .cap = a.cap, .alibi = a.alibi, .sinks = a.sinks};
+  const ir::AttentionArgs args{.scale = a.scale,
+                               .window = a.window,
+                               .cap = a.cap,
+                               .alibi = a.alibi,
+                               .sinks = a.sinks,
+                               .ahead = a.ahead};
   ir::ValueId out = b.attention(q, k, v, state, args, prefix + "attn_out");
   const auto project = [&](ir::ValueId merged) {
     if (a.out_scale == 1) return linear(b, merged, a.out, prefix + "attn_proj");

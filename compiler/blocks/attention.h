@@ -57,6 +57,7 @@ struct Attention {
   double cap = 0;                    // softcap of the scores, 0: none
   double alibi = 0;                  // ALiBi's largest exponent, 0: none
   int64_t window = 0;                // 0: all positions
+  bool ahead = false;                // later positions are seen too
   ir::WeightId sinks;
   // gate_fn(gate x) times what comes out: of each value [heads * v_dim, n_embd], or head [heads, n_embd].
   Linear gate;

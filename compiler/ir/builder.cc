@@ -240,6 +240,7 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
   op.set_f32(AttrName::scale, args.scale);
   if (args.cap != 0) op.set_f32(AttrName::cap, args.cap);
   if (args.alibi != 0) op.set_f32(AttrName::alibi, args.alibi);
+  if (args.ahead) op.set_i64(AttrName::ahead, 1);
   return emit1(op, name);
 }
 

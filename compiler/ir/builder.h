@@ -48,6 +48,7 @@ struct AttentionArgs {
   double cap = 0;      // softcap of q.k; 0: none
   double alibi = 0;    // ALiBi: the largest exponent of its slopes; 0: none
   WeightId sinks;      // [heads], or none
+  bool ahead = false;  // later positions are seen too: the step has the whole sequence
 };
 
 struct SsmArgs {

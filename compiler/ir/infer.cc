@@ -360,6 +360,8 @@ class Rules {
            " heads of ", s.k_dim, " and ", s.v_dim, ", attention has ", kv_heads, " of ", k_dim, " and ",
            v_dim);
     expect(window >= 0, "window is ", window);
+    expect(!op_.i64_or(AttrName::ahead, 0) || (window == 0 && !op_.has(AttrName::alibi)),
+           "attention ahead has neither window nor ALiBi");
     expect(s.kind == State::Kind::KvFull || (window > 0 && window <= s.window), "window ", window,
            " does not fit the ring ", s.name, " of ", s.window);
   }

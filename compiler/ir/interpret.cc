@@ -677,15 +677,16 @@ class Interpreter::Step {
     double alibi = op_->f32_or(AttrName::alibi, 0);
     double slope = alibi == 0 ? 0 : alibi_slope(alibi, head, h.q);
     const float* sinks = vector("sinks");
+    const int64_t last = op_->i64_or(AttrName::ahead, 0) ? cache.length - 1 : position;
     std::vector<float> score;
-    for (int64_t p = first; p <= position; p++)
+    for (int64_t p = first; p <= last; p++)
       score.push_back(float(cap_of(float(scale * dot(q, &cache.k[(p * h.kv + kv) * h.d], h.d)), cap) -
                             slope * double(position - p)));
     float top = *std::max_element(score.begin(), score.end());
     if (sinks) top = std::max(top, sinks[head]);
     double sum = sinks ? std::exp(double(sinks[head]) - top) : 0;
     for (float& s : score) sum += s = std::exp(s - top);
-    for (int64_t p = first; p <= position; p++) {
+    for (int64_t p = first; p <= last; p++) {
       float share = float(score[p - first] / sum);
       const float* value = &cache.v[(p * h.kv + kv) * h.dv];
       for (int64_t i = 0; i < h.dv; i++) y[i] += share * value[i];

@@ -52,7 +52,7 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %kh = heads(%k) {heads = 2}
     %w = concat(%n1, %n1)
     %vh = heads(%w) {heads = 2}
-    %at = attention(%t, %kh, %vh, "rows", rows, sinks = weight "s": f32[2]) {scale = 1, alibi = 8, window = 0}
+    %at = attention(%t, %kh, %vh, "rows", rows, sinks = weight "s": f32[2]) {scale = 1, window = 0, ahead = true}
     %m = merge_heads(%at)
     %g = act(%k) {fn = gelu_tanh}
     %g2 = mul(%g, %k)

@@ -65,8 +65,7 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   model_ = model;
   options_ = with_defaults(model, given);
   allocator_ = allocator;
-  if (options_.kv_type >= GC_KV_TYPES ||
-      model.program->entries[GC_ENTRY_PREFILL][options_.kv_type] == nullptr) {
+  if (options_.kv_type >= GC_KV_TYPES || !has_kv_type(*model.program, options_.kv_type)) {
     format_to(message, "this file has no kernels for that KV type");
     return kErrUnsupported;
   }
@@ -112,6 +111,7 @@ Session::~Session() {
 Status Session::fill_rows(Span<const Token> tokens, gc_step* step) {
   const gc_program& program = *model_.program;
   if (tokens.empty() || tokens.size() > options_.n_ubatch) return kErrArgument;
+  const bool whole = whole_texts(program);
   for (uint32_t i = 0; i < tokens.size(); ++i) {
     const Token& t = tokens[i];
     if (t.id < 0 || static_cast<uint32_t>(t.id) >= program.n_vocab || t.seq >= options_.n_seqs)
@@ -121,6 +121,7 @@ Status Session::fill_rows(Span<const Token> tokens, gc_step* step) {
     const uint32_t pos = kv_.length(t.seq);
     if (const Status s = kv_.grow(t.seq, pos + 1); s != kOk) return s;
     rows_[i] = {t.id, static_cast<int32_t>(pos), t.seq, t.role, t.output, 0};
+    if (whole && (old_length_[t.seq] != 0 || t.role != GC_ROLE_PROMPT)) return kErrUnsupported;
     if (pos != old_length_[t.seq]) step->flags &= ~GC_STEP_ONE_ROW_EACH;
     if (!t.output) continue;
     if (step->n_outputs == options_.n_outputs) return kErrArgument;
@@ -160,9 +161,10 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
     step.see = see;
     step.see_context = see_context;
     memset(arena_, 0, program.arena.fixed);
-    const int kind = step.n_prompt == step.n_rows ? GC_ENTRY_PREFILL
-                     : step.n_prompt == 0         ? GC_ENTRY_DECODE
-                                                  : GC_ENTRY_MIXED;
+    const int kind = whole_texts(program)           ? GC_ENTRY_ENCODE
+                     : step.n_prompt == step.n_rows ? GC_ENTRY_PREFILL
+                     : step.n_prompt == 0           ? GC_ENTRY_DECODE
+                                                    : GC_ENTRY_MIXED;
     Run run{&step, program.entries[kind][options_.kv_type], kOk};
     if (run.entry == nullptr) {
       status = kErrUnsupported;

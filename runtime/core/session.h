@@ -63,6 +63,18 @@ struct Token {
   bool output = false;
 };
 
+// Whether the program attends to later positions: it reads a text whole, all its tokens in one step as prompt, and doesn't
+// generate.
+inline bool whole_texts(const gc_program& program) {
+  for (uint32_t t = 0; t < GC_KV_TYPES; ++t)
+    if (program.entries[GC_ENTRY_ENCODE][t] != nullptr) return true;
+  return false;
+}
+inline bool has_kv_type(const gc_program& program, uint32_t type) {
+  return program.entries[GC_ENTRY_PREFILL][type] != nullptr ||
+         program.entries[GC_ENTRY_ENCODE][type] != nullptr;
+}
+
 class Session {
  public:
   // GC_ERR_UNSUPPORTED: no kernels for the KV type; kErrArgument: a size out of range, `message` says which.

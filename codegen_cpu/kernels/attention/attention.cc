@@ -19,6 +19,7 @@ std::string attn_unsupported(const AttnSpec& spec) {
   if (spec.rope.dims % 2 != 0 || spec.rope.dims > spec.k_dim) {
     return cat("RoPE of ", spec.rope.dims, " dimensions of heads of ", spec.k_dim);
   }
+  if (spec.ahead && (spec.window > 0 || spec.alibi != 0)) return "attention to later positions with a window";
   if (spec.k_dim % 2 != 0) return cat("key heads of ", spec.k_dim, " (odd)");
   if (spec.out == ir::Elem::Q16 && spec.v_dim % 32 != 0) {
     return cat("quantized attention output for value heads of ", spec.v_dim, " (not a multiple of 32)");
@@ -27,8 +28,8 @@ std::string attn_unsupported(const AttnSpec& spec) {
 }
 
 bool attn_has_tiles(const Isa& isa, const AttnSpec& spec) {
-  return isa.has_amx && isa.has_bf16dot && spec.kv_type == GC_KV_BF16 && spec.k_dim % 32 == 0 &&
-         spec.v_dim % 32 == 0;
+  return isa.has_amx && isa.has_bf16dot && !spec.ahead && spec.kv_type == GC_KV_BF16 &&
+         spec.k_dim % 32 == 0 && spec.v_dim % 32 == 0;
 }
 
 namespace {
@@ -123,7 +124,7 @@ struct Ranges {
 
 Ranges ranges_of(Emitter& e, const Unit& unit) {
   static_assert(kAttnRange == 512);
-  return {e.b().CreateLShr(unit.lo, 9), e.b().CreateLShr(unit.pos, 9)};
+  return {e.b().CreateLShr(unit.lo, 9), e.b().CreateLShr(unit.last, 9)};
 }
 
 // The record of range `range` of a unit, whose queries are in the scratch, into `partial`.
@@ -133,7 +134,7 @@ void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Bloc
   llvm::Function* kernel = attn_range(e, spec);
   Value* begin = b.CreateMul(range, e.i64(kAttnRange));
   Value* end = b.CreateAdd(begin, e.i64(kAttnRange));
-  Value* past = b.CreateAdd(unit.pos, e.i64(1));
+  Value* past = b.CreateAdd(unit.last, e.i64(1));
   Value* lo = b.CreateSelect(b.CreateICmpSGT(begin, unit.lo), begin, unit.lo);
   Value* hi = b.CreateSelect(b.CreateICmpSLT(end, past), end, past);
   const ScratchLayout at = scratch_layout(spec);

@@ -2,7 +2,7 @@
 //
 // For a row at position pos of its sequence and query head h of kv head h / group:
 //   q = turned(norm(q)) * scale;  s[p] = cap(q . k[p]) - slope (pos - p);  y = sum_p softmax_p(s) v[p],
-// lo <= p <= pos, lo = max(0, pos - window + 1) with a window, else 0; slope: ALiBi's of h, or 0; a sink adds exp(sink)
+// lo <= p <= pos (with `ahead`: the last position of the sequence in the step), lo = max(0, pos - window + 1) with a window, else 0; slope: ALiBi's of h, or 0; a sink adds exp(sink)
 // to the softmax' denominator.
 //
 // The order of the arithmetic is a function of pos alone, so a row has the same bits in any company, chunk or split:
@@ -36,7 +36,9 @@ struct AttnSpec {
   std::int64_t heads, kv_heads, k_dim, v_dim;
   std::int64_t window = 0;  // 0: all
   float scale = 1;
-  float cap = 0;    // 0: none
+  float cap = 0;  // 0: none
+  bool ahead =
+      false;  // rows see all positions of their sequence that the step has, later ones too; no window, no alibi
   float alibi = 0;  // largest exponent of ALiBi's slopes (ir::alibi_slope), 0: none
   bool q_norm = false, k_norm = false, sinks = false;
   float eps = 0;  // of the norms

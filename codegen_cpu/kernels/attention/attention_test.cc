@@ -211,6 +211,13 @@ TEST(Attention, AgreesWithDouble) {
   expect_agrees(with(shape(4, 4, 32, f32), [](AttnSpec& s) { s.alibi = 8, s.cap = 5; }), 70, {70});
 }
 
+TEST(Attention, LaterPositionsToo) {
+  for (int kv_type : {GC_KV_F32, GC_KV_BF16}) {
+    for (std::int64_t tokens : {1, 3, 70, 600})
+      expect_agrees(with(shape(4, 2, 64, kv_type), [](AttnSpec& s) { s.ahead = true; }), tokens, {tokens});
+  }
+}
+
 TEST(Attention, WindowsAndRings) {
   for (int kv_type : {GC_KV_F32, GC_KV_BF16}) {
     for (std::int64_t window : {1, 5, 64, 100}) {

@@ -86,11 +86,12 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
     }
     for (std::int64_t t = 0; t < tokens; ++t) {
       const std::int64_t lo = spec.window > 0 ? std::max<std::int64_t>(0, t - spec.window + 1) : 0;
+      const std::int64_t last = spec.ahead ? tokens - 1 : t;
       for (std::int64_t h = kv * spec.group(); h < (kv + 1) * spec.group(); ++h) {
         const auto q = head(spec, x + t * columns + h * spec.k_dim, weights.q_norm, weights.rope_base, t);
         std::vector<double> s;
         double m = weights.sinks ? weights.sinks[h] : -std::numeric_limits<double>::infinity();
-        for (std::int64_t p = lo; p <= t; ++p) {
+        for (std::int64_t p = lo; p <= last; ++p) {
           double dot = 0;
           for (std::int64_t i = 0; i < spec.k_dim; ++i) dot += q[i] * keys[p][i];
           dot *= spec.scale;
@@ -102,7 +103,7 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
         double l = weights.sinks ? std::exp(weights.sinks[h] - m) : 0;
         for (double& v : s) l += v = std::exp(v - m);
         double* out = &y[(t * spec.heads + h) * spec.v_dim];
-        for (std::int64_t p = lo; p <= t; ++p) {
+        for (std::int64_t p = lo; p <= last; ++p) {
           for (std::int64_t i = 0; i < spec.v_dim; ++i) out[i] += s[p - lo] / l * values[p][i];
         }
       }

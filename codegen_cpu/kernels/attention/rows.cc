@@ -73,7 +73,7 @@ class RowsEmitter {
     Value* total = e_.at(a_["scratch"], at_.total);
     Value* part = e_.at(a_["scratch"], at_.part);
     Value* first_range = b_.CreateLShr(first_.lo, 9);
-    Value* past = b_.CreateAdd(b_.CreateLShr(last_.pos, 9), e_.i64(1));
+    Value* past = b_.CreateAdd(b_.CreateLShr(last_.last, 9), e_.i64(1));
     e_.for_range(first_range, past, 1, [&](Value* range) {
       Value* begins = b_.CreateICmpEQ(range, first_range);
       record(blocks, b_.CreateSelect(begins, total, part), range);
@@ -114,7 +114,7 @@ class RowsEmitter {
                  [&](Value* i) { v_.store(v_.zero(), f32_at(o, i)); });
     Value* origin = b_.CreateMul(range, e_.i64(kAttnRange));
     Value* lo = maximum(origin, first_.lo);
-    Value* hi = minimum(b_.CreateAdd(origin, e_.i64(kAttnRange)), b_.CreateAdd(last_.pos, e_.i64(1)));
+    Value* hi = minimum(b_.CreateAdd(origin, e_.i64(kAttnRange)), b_.CreateAdd(last_.last, e_.i64(1)));
     Value* past = b_.CreateAdd(b_.CreateLShr(b_.CreateSub(hi, e_.i64(1)), 6), e_.i64(1));
     e_.for_range(b_.CreateLShr(lo, 6), past, 1,
                  [&](Value* index) { block(blocks, softmax, o, index, lo, hi); });
@@ -144,7 +144,7 @@ class RowsEmitter {
     // At the ends, rows differ in what they see; memory past the last row's position was never written.
     Value* whole = b_.CreateAnd(
         b_.CreateICmpSGE(origin, last_.lo),
-        b_.CreateICmpSLE(b_.CreateAdd(origin, e_.i64(GC_KV_BLOCK)), b_.CreateAdd(first_.pos, e_.i64(1))));
+        b_.CreateICmpSLE(b_.CreateAdd(origin, e_.i64(GC_KV_BLOCK)), b_.CreateAdd(first_.last, e_.i64(1))));
     e_.if_then(b_.CreateNot(whole), [&] { mask(origin); });
     tiles_.softmax(softmax, queries_);
     tiles_.over_values(values, wide_, begin, end, [&](const Tiles::Columns& columns) {
@@ -162,7 +162,7 @@ class RowsEmitter {
     e_.for_range(e_.i64(0), a_["n"], 1, [&](Value* r) {
       const Unit u = unit(r);
       Value* begin = splat(b_.CreateSub(u.lo, origin));
-      Value* last = splat(b_.CreateSub(u.pos, origin));
+      Value* last = splat(b_.CreateSub(u.last, origin));
       Value* row = e_.at(p_, b_.CreateMul(r, e_.i64(s_.group())), std::int64_t{GC_KV_BLOCK * 4});
       e_.for_range(0, s_.group(), 1, [&](Value* g) {
         for (int c = 0; c < int{GC_KV_BLOCK} / Vec::kLanes; ++c) {

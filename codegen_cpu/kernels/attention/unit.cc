@@ -23,7 +23,7 @@ PartialLayout partial_layout(std::int64_t queries, std::int64_t v_dim) {
 std::string attn_name(const char* kernel, const AttnSpec& spec) {
   std::string name = cat(kernel, "_", spec.heads, "x", spec.k_dim, "_kv", spec.kv_heads, "x", spec.v_dim, "_",
                          kv_type_name(spec.kv_type), spec.tiles ? "_tiles" : "", "_w", spec.window,
-                         spec.ring ? "_ring" : "", "_s", float_name(spec.scale));
+                         spec.ring ? "_ring" : "", spec.ahead ? "_ahead" : "", "_s", float_name(spec.scale));
   if (spec.cap != 0) name += cat("_cap", float_name(spec.cap));
   if (spec.alibi != 0) name += cat("_alibi", float_name(spec.alibi));
   if (spec.q_norm || spec.k_norm) {
@@ -34,6 +34,31 @@ std::string attn_name(const char* kernel, const AttnSpec& spec) {
   if (spec.sinks) name += "_sinks";
   return name + elem_suffix(spec.out);
 }
+
+namespace {
+
+// i64(step, i64 seq): the last position of the step's rows of a sequence.
+llvm::Function* attn_last(Emitter& e) {
+  llvm::IRBuilder<>& b = e.b();
+  return e.function(
+      "attn_last", {in("step"), i64("seq")},
+      [&](const Args& a) {
+        Value* rows = e.member_ptr(a["step"], offsetof(gc_step, rows));
+        Value* n = b.CreateZExt(e.member_i32(a["step"], offsetof(gc_step, n_rows)), b.getInt64Ty());
+        const auto last =
+            e.for_range(e.i64(0), n, 1, {e.i64(0)}, [&](Value* i, const Emitter::Values& so_far) {
+              Value* row = e.at(rows, i, std::int64_t{sizeof(gc_row)});
+              Value* pos = b.CreateZExt(e.member_i32(row, offsetof(gc_row, pos)), b.getInt64Ty());
+              Value* seq = b.CreateZExt(e.member_i32(row, offsetof(gc_row, seq)), b.getInt64Ty());
+              Value* later = b.CreateAnd(b.CreateICmpEQ(seq, a["seq"]), b.CreateICmpSGT(pos, so_far[0]));
+              return Emitter::Values{b.CreateSelect(later, pos, so_far[0])};
+            });
+        b.CreateRet(last[0]);
+      },
+      b.getInt64Ty());
+}
+
+}  // namespace
 
 Unit emit_unit(Emitter& e, const AttnSpec& spec, Value* step, Value* unit) {
   llvm::IRBuilder<>& b = e.b();
@@ -48,6 +73,7 @@ Unit emit_unit(Emitter& e, const AttnSpec& spec, Value* step, Value* unit) {
     Value* first = b.CreateSub(u.pos, e.i64(spec.window - 1));
     u.lo = b.CreateSelect(b.CreateICmpSGT(first, e.i64(0)), first, e.i64(0));
   }
+  u.last = spec.ahead ? b.CreateCall(attn_last(e), {step, u.seq}) : u.pos;
   return u;
 }
 

@@ -20,8 +20,8 @@ struct Unit {
   llvm::Value* row;      // index
   llvm::Value* kv_head;  // index
   llvm::Value* pos;
-  llvm::Value* lo;   // the first position seen
-  llvm::Value* seq;  // index
+  llvm::Value *lo, *last;  // positions seen
+  llvm::Value* seq;        // index
 };
 Unit emit_unit(Emitter& e, const AttnSpec& spec, llvm::Value* step, llvm::Value* unit);
 

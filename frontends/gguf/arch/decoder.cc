@@ -160,7 +160,7 @@ void refuse_unknown_forms(const Keys& keys, const Follows& follows) {
   if (!follows.experts) keys.refuse_unless_zero("expert_count", "a mixture of experts");
   if (!follows.alibi) keys.refuse_unless_zero("attention.max_alibi_bias", "ALiBi");
   if (!follows.clamp) keys.refuse_unless_zero("attention.clamp_kqv", "clamping of q, k and v");
-  if (!file.get_bool(keys.full("attention.causal"), true)) {
+  if (!follows.ahead && !file.get_bool(keys.full("attention.causal"), true)) {
     keys.unsupported("attention.causal", "attention to later tokens is not supported");
   }
 }

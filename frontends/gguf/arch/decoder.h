@@ -37,11 +37,11 @@ DecoderSizes decoder_sizes(const Keys& keys, const char* eps_key = kRmsEps, cons
 
 // Keys that an architecture follows, or that its writers put without a meaning.
 struct Follows {
-  bool alibi = false, clamp = false, experts = false;
+  bool alibi = false, clamp = false, experts = false, ahead = false;
 };
 
-// Refuses what no decoder here does yet (bidirectional attention), and what this architecture's does not do: mixtures of
-// experts, ALiBi, clamped q, k and v.
+// Refuses what this architecture's decoder does not do: mixtures of experts, ALiBi, clamped q, k and v, attention to later
+// positions.
 void refuse_unknown_forms(const Keys& keys, const Follows& follows = {});
 
 // The RoPE of layers that see everything: rope.freq_base, rope.dimension_count, rope.scaling.* (none, linear, yarn, and

@@ -77,7 +77,8 @@ std::vector<bool> recurrent_layers(const Keys& keys, const Form& f, const Decode
 Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warnings) {
   refuse_unknown_forms(keys, {.alibi = f.alibi_key || f.alibi > 0,
                               .clamp = f.clamp_key,
-                              .experts = f.unused_experts || f.experts.in != Form::Experts::In::None});
+                              .experts = f.unused_experts || f.experts.in != Form::Experts::In::None,
+                              .ahead = f.ahead});
   const char* eps = f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps;
   const MayBeZero zero{.eps = f.zero_eps, .layers = f.pruned || f.mixer != nullptr};
   Shared k{.s = decoder_sizes(keys, eps, zero, f.latent.local_sizes)};
@@ -234,6 +235,7 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
     a.temper = blocks::Temper{.by = 0.1, .period = f.unturned_temper_period, .offset = 1};
   a.alibi = k.alibi;
   a.window = k.windows[layer];
+  a.ahead = f.ahead;
   a.sinks = sinks_of(tensors, f, prefix, a.shape.n_head);
   a.gate = gate_of(tensors, f, prefix, a.shape.n_head, a.shape.out_cols(), k.s.n_embd);
   a.gate_fn = f.gate_fn;

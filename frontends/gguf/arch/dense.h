@@ -71,6 +71,7 @@ struct Form {
   enum class Sinks { None, Needed, IfThere } sinks = Sinks::None;  // attn_sinks
 
   // Attention.
+  bool ahead = false;         // later positions are seen too, whatever attention.causal says
   bool clamp_key = false;     // attention.clamp_kqv
   bool temper_key = false;    // attention.temperature_scale
   bool score_by_dim = false;  // scores are scaled by 1/d in place of 1/sqrt(d)

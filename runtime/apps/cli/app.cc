@@ -157,6 +157,15 @@ SessionOptions session_options(const Options& options) {
   return s;
 }
 
+bool must_generate(App& app, const Model& model) {
+  if (!whole_texts(*model.program)) return true;
+  app.fail(
+      "this model's tokens attend to later ones: it gives logits and values of whole texts (logits, dump), "
+      "and does "
+      "not generate");
+  return false;
+}
+
 bool start_session(App& app, const Model& model, const SessionOptions& options, Session* session) {
   const Status s = session->init(model, options, app.memory, app.note());
   if (s == kErrUnsupported) {
@@ -165,7 +174,7 @@ bool start_session(App& app, const Model& model, const SessionOptions& options, 
            "; it has");
     const char* comma = " ";
     for (uint32_t t = 0; t < GC_KV_TYPES; ++t) {
-      if (model.program->entries[GC_ENTRY_PREFILL][t] == nullptr) continue;
+      if (!has_kv_type(*model.program, t)) continue;
       format(w, comma, kv_type_name(t));
       comma = ", ";
     }

@@ -60,6 +60,8 @@ bool open_tokenizer(App& app, Tokenizer* tokenizer);
 bool open_model(App& app, const Options& options, Model* model);
 // Fills what options say of sessions; the command sets outputs and sequences.
 SessionOptions session_options(const Options& options);
+// Fails for a model that reads whole texts alone.
+bool must_generate(App& app, const Model& model);
 bool start_session(App& app, const Model& model, const SessionOptions& options, Session* session);
 
 // ---- Commands: each returns the exit code ----

@@ -177,7 +177,7 @@ bool Bench::run_once(Session& session, const Test& test, float* logits) {
 
 bool Bench::measure(const Test& test, Result* result) {
   Session session;
-  if (!start_session(app_, model_, session_for(test), &session)) return false;
+  if (!must_generate(app_, model_) || !start_session(app_, model_, session_for(test), &session)) return false;
   workers_ = session.pool().workers();
   const uint64_t bytes = uint64_t{session.logits_stride()} * test.n_seqs * sizeof(float);
   float* logits = static_cast<float*>(app_.memory.get(bytes, 64));

@@ -127,7 +127,7 @@ int run_complete(App& app, const Options& options) {
   Generator generator(app.memory);
   SessionOptions sizes = session_options(options);
   sizes.most_k = kMostChosen;
-  if (!start_session(app, model, sizes, &session)) return kExitError;
+  if (!must_generate(app, model) || !start_session(app, model, sizes, &session)) return kExitError;
   const size_t bos = tokenizer.available() && !prompt.ids.empty() && prompt.ids[0] == tokenizer.meta().bos;
   const int64_t whole = static_cast<int64_t>(prompt.ids.size());
   const int64_t keep = options.keep < 0 ? whole : max_of(options.keep, static_cast<int64_t>(bos));

@@ -46,7 +46,7 @@ bool collect(App& app, const Options& options, Facts* f) {
   f->session = with_defaults(model, s);
   for (uint32_t t = 0; t < GC_KV_TYPES; ++t) {
     s.kv_type = t;
-    f->has_kv[t] = f->program->entries[GC_ENTRY_PREFILL][t] != nullptr;
+    f->has_kv[t] = has_kv_type(*f->program, t);
     if (f->has_kv[t]) f->memory[t] = session_memory(model, s);
   }
   f->code = gc_weights.code_bytes;

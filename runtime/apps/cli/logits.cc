@@ -55,6 +55,13 @@ int run_logits(App& app, const Options& options) {
   const uint64_t row_bytes = Session::logits_stride_of(*model.program) * sizeof(float);
   const uint64_t fit = max_of<uint64_t>(kChunkBytes / row_bytes, 1);
   if (options.n_ubatch == 0) s.n_ubatch = static_cast<uint32_t>(min_of<uint64_t>(512, fit));
+  if (whole_texts(*model.program)) {
+    if (options.decode) return app.fail("this model's tokens attend to later ones: it does not generate");
+    if (options.n_ubatch == 0) s.n_ubatch = static_cast<uint32_t>(ids.size());
+    if (s.n_ubatch < ids.size())
+      return app.fail("this model's tokens attend to later ones: all ", ids.size(),
+                      " go in one step, which -ub ", s.n_ubatch, " is too short for");
+  }
   if (options.decode) s.n_ubatch = 1;
   s.n_outputs = s.n_ubatch;
   Session session;

@@ -136,7 +136,7 @@ bool Perplexity::start() {
   if (s.n_ubatch < part_) part_ = s.n_ubatch;
   s.n_ctx = n_ctx_;
   s.n_outputs = part_;
-  if (!start_session(app_, model_, s, &session_)) return false;
+  if (!must_generate(app_, model_) || !start_session(app_, model_, s, &session_)) return false;
   logits_bytes_ = stride * part_ * sizeof(float);
   logits_ = static_cast<float*>(app_.memory.get(logits_bytes_, 64));
   const bool save = options_.kl_base && !options_.kl;

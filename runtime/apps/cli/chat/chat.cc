@@ -152,7 +152,7 @@ bool Chat::set_up() {
   if (!open() || !set_reasoning() || !read_system()) return false;
   SessionOptions sizes = session_options(options_);
   sizes.most_k = kMostChosen;
-  return start_session(app_, model_, sizes, &session_) &&
+  return must_generate(app_, model_) && start_session(app_, model_, sizes, &session_) &&
          start_grammar(app_, options_, tokenizer_, &grammar_) &&
          start_generator(app_, options_, &session_, tokenizer_, {0, true, grammar_.constraint()},
                          &generator_);
