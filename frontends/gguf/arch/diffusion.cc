@@ -7,12 +7,14 @@ namespace gc::gguf {
 using Experts = Form::Experts;
 
 LoadedModel load_dream(const File& file) {  // Qwen 2's form
-  return load_dense(file, {.name = "dream", .turn = Form::Turn::Halves, .factors = false, .ahead = true});
+  return load_dense(
+      file,
+      {.name = "dream", .turn = Form::Turn::Halves, .factors = false, .ahead = true, .head_bias = false});
 }
 
 LoadedModel load_llada(const File& file) {  // Llama's
-  return load_dense(
-      file, {.name = "llada", .factors = false, .ahead = true, .out_bias = false, .ffn_bias = false});
+  return load_dense(file,
+                    {.name = "llada", .factors = false, .ahead = true, .out_bias = false, .ffn_bias = false});
 }
 
 LoadedModel load_llada_moe(const File& file) {  // OLMoE's, with norms of each head
