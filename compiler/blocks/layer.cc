@@ -34,9 +34,21 @@ ir::ValueId ffn_branch(ir::Builder& b, ir::ValueId x, ir::ValueId input, const L
   return scaled(b, h, l.branch_scale, l.prefix + "ffn_scaled");
 }
 
+ir::ValueId layer_of_streams(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) {
+  const std::string attn = l.prefix + "hc_attn_", ffn = l.prefix + "hc_ffn_";
+  HyperRead in = hyper_read(b, x, l.attn_hyper, attn);
+  ir::ValueId h = norm(b, in.x, l.attn_norm, l.prefix + "attn_norm");
+  h = attention_branch(b, h, l, layer);
+  x = hyper_write(b, x, h, in.factors, l.attn_hyper, attn, l.prefix + "attn_residual");
+  in = hyper_read(b, x, l.ffn_hyper, ffn);
+  h = ffn_branch(b, norm(b, in.x, l.ffn_norm, l.prefix + "ffn_norm"), in.x, l);
+  return hyper_write(b, x, h, in.factors, l.ffn_hyper, ffn, l.prefix + "l_out");
+}
+
 }  // namespace
 
 ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) {
+  if (l.attn_hyper) return layer_of_streams(b, x, l, layer);
   if (l.parallel) {
     const ir::ValueId normed = norm(b, x, l.attn_norm, l.prefix + "attn_norm");
     const ir::ValueId attn = attention_branch(b, normed, l, layer);

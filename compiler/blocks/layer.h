@@ -17,6 +17,7 @@
 
 #include "compiler/blocks/attention.h"
 #include "compiler/blocks/ffn.h"
+#include "compiler/blocks/hyper.h"
 #include "compiler/blocks/latent.h"
 #include "compiler/blocks/moe.h"
 #include "compiler/blocks/norm.h"
@@ -36,7 +37,8 @@ struct Layer {
   bool early_router = false;  // experts are chosen by the layer's input
   Norm moe_norm;  // of the layer's input: what the experts see; their results are added at the end
   bool parallel = false;
-  double branch_scale = 1;  // of both branches, before they are added
+  Hyper attn_hyper, ffn_hyper;  // x has several streams, which attention and network read and add to
+  double branch_scale = 1;      // of both branches, before they are added
 };
 
 // x [T, n_embd] -> [T, n_embd]. `layer` numbers the layer's state.

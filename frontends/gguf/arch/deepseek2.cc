@@ -69,6 +69,22 @@ LoadedModel load_dots3note(const File& file) {
   return load_dense(file, form);
 }
 
+// Several residual streams; gates of each value that attention gives; bounded experts. Files without an indexer see all.
+LoadedModel load_hy_v4(const File& file) {
+  Form form = deepseek_form(file, "hy_v4");
+  const Keys keys(file, form.name);
+  form.temper_key = false;
+  form.gates = Form::Gates::OfValues;
+  form.sinks = Form::Sinks::IfThere;
+  form.indexed = file.get_u32(keys.full("attention.indexer.top_k"), 0) > 0;
+  if (form.indexed) form.reach = keys.size("attention.indexer.top_k");
+  form.latent = {.there = true};
+  form.hyper = true;
+  form.head = Form::Head::Own;
+  form.experts.limit_key = true;
+  return load_dense(file, form);
+}
+
 LoadedModel load_minicpm3(const File& file) {
   constexpr double kEmbeddingScale = 12, kDepth = 1.4, kBase = 256;
   const Keys keys(file, "minicpm3");

@@ -290,6 +290,19 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   if (beside) l.moe_norm = norm_of(tensors, f, l.prefix, "ffn_norm_exps", k.s);
 }
 
+// STEM_fn, STEM_base, STEM_scale; `parts`: 2, or 1 of what only reads.
+blocks::Hyper hyper_of(Tensors& tensors, const Keys& keys, const std::string& stem, const DecoderSizes& s,
+                       std::int64_t parts) {
+  const std::int64_t n = keys.size("hyper_connection.count");
+  return {.streams = n,
+          .fn = tensors.matrix(stem + "_fn.weight", parts * n, n * s.n_embd),
+          .base = tensors.vector(stem + "_base.weight", parts * n),
+          .scale = tensors.vector(stem + "_scale.weight", parts),
+          .norm_eps = s.eps,
+          .eps = keys.factor("hyper_connection.epsilon"),
+          .magnitude = keys.positive("hyper_connection.magnitude", 1)};
+}
+
 // The context is as long as the graph is right.
 void limit_reach(const Form& f, Shared& k, std::vector<std::string>& warnings) {
   if (f.reach == 0) return;
@@ -321,6 +334,10 @@ blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const 
     l.ffn_norm = norm_of(tensors, f, l.prefix, f.single ? f.attn_norm : f.ffn_norm, s);
     feed_forward(tensors, f, k, i, l);
     l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
+  }
+  if (f.hyper) {
+    l.attn_hyper = hyper_of(tensors, keys, l.prefix + "hc_attn", k.s, 2);
+    l.ffn_hyper = hyper_of(tensors, keys, l.prefix + "hc_ffn", k.s, 2);
   }
   if (f.indexed) tensors.ignore_all(l.prefix + "indexer.");
   if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
@@ -358,6 +375,8 @@ LoadedModel load_dense(const File& file, const Form& f) {
     layers.push_back(layer_of(keys, tensors, f, k, i));
   }
   const blocks::Norm output_norm = norm_of(tensors, f, "", f.output_norm, s);
+  blocks::Hyper head_hyper;
+  if (f.hyper) head_hyper = hyper_of(tensors, keys, "output_hc", s, 1);
   const bool own_head =
       f.head == Form::Head::Own || (f.head == Form::Head::OwnIfThere && tensors.has("output.weight"));
   blocks::Linear head = own_head ? tensors.linear("output", s.n_vocab, s.n_embd)
@@ -370,12 +389,15 @@ LoadedModel load_dense(const File& file, const Form& f) {
   if (k.embedding_scale > 0) x = b.scale(x, k.embedding_scale, "inp_scaled");
   if (positions.valid()) x = b.add(x, b.embed_position(positions, "pos_embd"), "inp_pos");
   x = norm(b, x, token_norm, "inp_norm");
+  if (f.hyper) x = blocks::spread(b, x, head_hyper.streams, "inp_");
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
     b.begin_layer(x);
     x = layer(b, x, layers[i], i);
   }
   b.end_layers(x);
-  x = norm(b, b.select(x, "outputs"), output_norm, "output_norm");  // [R, n_embd]
+  x = b.select(x, "outputs");
+  if (f.hyper) x = blocks::hyper_read(b, x, head_hyper, "hc_head_").x;
+  x = norm(b, x, output_norm, "output_norm");  // [R, n_embd]
   const bool scaled = k.logit_scale > 0 && k.logit_scale != 1;
   x = linear(b, x, head, scaled ? "logits_raw" : "logits");
   if (scaled) x = b.scale(x, f.logits == Form::Logits::Over ? 1 / k.logit_scale : k.logit_scale, "logits");

@@ -118,6 +118,9 @@ struct Form {
   std::int64_t ff_divisor = 1;  // of feed_forward_length
   bool parallel = false;
 
+  // Several residual streams (compiler/blocks/hyper.h): hc_attn_*, hc_ffn_*, output_hc_*.
+  bool hyper = false;
+
   // Factors: the keys embedding_scale, residual_scale and attention.scale with these defaults, 0: none.
   bool scale_keys = false;
   double embedding_scale = 0, residual_scale = 0;

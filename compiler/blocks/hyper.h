@@ -1,0 +1,40 @@
+// Hyper-connections: several residual streams beside each other. A block reads a weighed sum of them and adds its result to
+// each by a factor; the weights and factors are sigmoids of a product of all streams, normed.
+//
+//   gates = sigmoid(scale * (fn . norm(all streams)) + base), scale one for the weights and one for the factors
+//   reads sum over s of (gates[s] + eps) stream[s];  stream[s] += (magnitude * gates[n + s] + eps) * result
+//
+// Names of the values, after the prefix of the place: mixes gates read, then factors and written.
+#pragma once
+
+#include <string>
+
+#include "compiler/ir/builder.h"
+
+namespace gc::blocks {
+
+struct Hyper {
+  int64_t streams = 0;  // 0: none
+  ir::WeightId fn;      // [2 streams, streams * n_embd]; of the head: [streams, ...], it only reads
+  ir::WeightId base;    // one for each row of fn
+  ir::WeightId scale;   // [2]; of the head: [1]
+  double norm_eps = 0, eps = 0, magnitude = 1;
+
+  explicit operator bool() const { return streams > 0; }
+};
+
+// x [T, n_embd] as that many equal streams: [T, streams * n_embd].
+ir::ValueId spread(ir::Builder& b, ir::ValueId x, int64_t streams, const std::string& prefix);
+
+struct HyperRead {
+  ir::ValueId x;        // [T, n_embd]
+  ir::ValueId factors;  // [T, streams], none of the head
+};
+// x [T, streams * n_embd].
+HyperRead hyper_read(ir::Builder& b, ir::ValueId x, const Hyper& h, const std::string& prefix);
+
+// The streams x with a block's result [T, n_embd] added; the last value is `name`.
+ir::ValueId hyper_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, ir::ValueId factors,
+                        const Hyper& h, const std::string& prefix, const std::string& name);
+
+}  // namespace gc::blocks
