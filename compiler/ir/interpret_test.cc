@@ -108,6 +108,8 @@ TEST(Interpret, Attention) {
               {0, 0, 0.5f, 0.5f, 1, 1});
   expect_near(eval(body + ") {scale = 1, window = 2}", 2, 3, ", kv: kv_ring[window 2, heads 1, dim 1]"),
               {0, 0, 0.5f, 0.5f, 1.5f, 1.5f});
+  expect_near(eval(body + ") {scale = 1, window = 0, ahead = true}", 2, 3, ", kv: kv_full[heads 1, dim 1]"),
+              {1, 1, 1, 1, 1, 1});
   // Sinks of 1 and 2 take exp(sink) of the sum.
   float e1 = std::exp(1.0f), e2 = std::exp(2.0f);
   expect_near(eval(body + ", sinks = weight \"s\": f32[2]) {scale = 1, window = 0}", 2, 2,
