@@ -35,18 +35,18 @@ std::vector<Isa> make_table() {
   using enum CpuFeature;
   std::vector<Isa> table;
 #define ISA(name, in_use, cpu, features, bytes, l1, l2, facts, ...) \
-  table.push_back({name,                                    \
-                   in_use,                                  \
-                   cpu,                                     \
-                   features,                                \
-                   bytes,                                   \
-                   1024 * l1,                               \
-                   1024 * l2,                               \
-                   ((facts) & VNNI) != 0,                   \
-                   ((facts) & AVX512) != 0,                 \
-                   ((facts) & GFNI) != 0,                   \
-                   ((facts) & BF16DOT) != 0,                \
-                   ((facts) & AMX) != 0,                    \
+  table.push_back({name,                                            \
+                   in_use,                                          \
+                   cpu,                                             \
+                   features,                                        \
+                   bytes,                                           \
+                   1024 * l1,                                       \
+                   1024 * l2,                                       \
+                   ((facts) & VNNI) != 0,                           \
+                   ((facts) & AVX512) != 0,                         \
+                   ((facts) & GFNI) != 0,                           \
+                   ((facts) & BF16DOT) != 0,                        \
+                   ((facts) & AMX) != 0,                            \
                    {__VA_ARGS__}});
 #include "codegen_cpu/isa.def"
 #undef ISA

@@ -23,10 +23,10 @@ struct Isa {
   const char* llvm_features;
   int vector_bytes;
   std::int64_t l1_bytes, l2_bytes;  // data caches of a core
-  bool has_vnni;     // vpdpbusd on vectors of vector_bytes
-  bool has_avx512;   // masks, 32 registers
-  bool has_gfni;     // cheap shifts of bytes
-  bool has_bf16dot;  // vdpbf16ps
+  bool has_vnni;                    // vpdpbusd on vectors of vector_bytes
+  bool has_avx512;                  // masks, 32 registers
+  bool has_gfni;                    // cheap shifts of bytes
+  bool has_bf16dot;                 // vdpbf16ps
   bool has_amx;
   std::vector<CpuFeature> cpu_features;  // all needed to run it
 

@@ -19,7 +19,8 @@ ValueId unit_heads(ir::Builder& b, ValueId x, std::int64_t heads, std::int64_t d
 }
 
 // The logarithms of decays: a softplus(x + dt_bias).
-ValueId decay_gate(ir::Builder& b, ValueId x, ir::WeightId dt_bias, ir::WeightId a, const std::string& prefix) {
+ValueId decay_gate(ir::Builder& b, ValueId x, ir::WeightId dt_bias, ir::WeightId a,
+                   const std::string& prefix) {
   const ValueId biased = b.shift(x, dt_bias, prefix + "delta_dt");
   return b.weigh(b.act(biased, ir::Fn::softplus, prefix + "delta_step"), a, prefix + "delta_gate");
 }
@@ -42,11 +43,13 @@ Parts project(ir::Builder& b, ValueId x, const DeltaNet& m, const std::string& p
 }
 
 // beta and alpha [T, heads].
-std::pair<ValueId, ValueId> beta_alpha(ir::Builder& b, ValueId x, const DeltaNet& m, const std::string& prefix) {
+std::pair<ValueId, ValueId> beta_alpha(ir::Builder& b, ValueId x, const DeltaNet& m,
+                                       const std::string& prefix) {
   if (!m.beta_alpha)
     return {linear(b, x, m.beta, prefix + "delta_b"), linear(b, x, m.alpha, prefix + "delta_a")};
   const std::int64_t each = m.heads / m.key_heads;
-  const ValueId both = b.heads(linear(b, x, m.beta_alpha, prefix + "delta_ba"), m.key_heads, prefix + "delta_ba_heads");
+  const ValueId both =
+      b.heads(linear(b, x, m.beta_alpha, prefix + "delta_ba"), m.key_heads, prefix + "delta_ba_heads");
   const auto part = [&](std::int64_t begin, const char* name) {
     return b.merge_heads(b.slice_heads(both, begin, each, prefix + name), cat(prefix, name, "_merged"));
   };
@@ -55,7 +58,8 @@ std::pair<ValueId, ValueId> beta_alpha(ir::Builder& b, ValueId x, const DeltaNet
 
 }  // namespace
 
-ValueId delta_net(ir::Builder& b, ValueId x, const DeltaNet& m, std::int64_t layer, const std::string& prefix) {
+ValueId delta_net(ir::Builder& b, ValueId x, const DeltaNet& m, std::int64_t layer,
+                  const std::string& prefix) {
   const std::int64_t keys = m.key_heads * m.k_dim, values = m.heads * m.v_dim;
   const auto [qkv_in, z] = project(b, x, m, prefix);
   const auto [beta, alpha] = beta_alpha(b, x, m, prefix);
@@ -73,7 +77,8 @@ ValueId delta_net(ir::Builder& b, ValueId x, const DeltaNet& m, std::int64_t lay
                                   .scale = 1 / std::sqrt(static_cast<double>(m.v_dim)),
                                   .in_turn = m.in_turn},
                                  ssm_state(b, layer, m.heads, m.k_dim, m.v_dim), prefix + "delta_out");
-  const ValueId normed = b.merge_heads(b.rms_norm(y, m.norm, m.eps, prefix + "delta_norm"), prefix + "delta_merged");
+  const ValueId normed =
+      b.merge_heads(b.rms_norm(y, m.norm, m.eps, prefix + "delta_norm"), prefix + "delta_merged");
   const ValueId gated = b.mul(b.act(z, ir::Fn::silu, prefix + "delta_z_act"), normed, prefix + "delta_gated");
   return linear(b, gated, m.out, prefix + "delta_proj");
 }
@@ -89,7 +94,8 @@ ValueId kda(ir::Builder& b, ValueId x, const Kda& m, std::int64_t layer, const s
   const ValueId q = convolved(m.q, m.q_conv, "q"), k = convolved(m.k, m.k_conv, "k");
   const ValueId v = convolved(m.v, m.v_conv, "v");
   const ValueId gate = decay_gate(b, low_rank(m.f_a, m.f_b, "delta_f"), m.dt_bias, m.a, prefix);
-  const ValueId beta = b.act(linear(b, x, m.beta, prefix + "delta_b"), ir::Fn::sigmoid, prefix + "delta_beta");
+  const ValueId beta =
+      b.act(linear(b, x, m.beta, prefix + "delta_b"), ir::Fn::sigmoid, prefix + "delta_beta");
   const ValueId y = b.delta_rule({.q = unit_heads(b, q, m.heads, m.dim, m.eps, prefix + "delta_q"),
                                   .k = unit_heads(b, k, m.heads, m.dim, m.eps, prefix + "delta_k"),
                                   .v = b.heads(v, m.heads, prefix + "delta_v"),
@@ -97,13 +103,16 @@ ValueId kda(ir::Builder& b, ValueId x, const Kda& m, std::int64_t layer, const s
                                   .beta = beta,
                                   .scale = 1 / std::sqrt(static_cast<double>(m.dim))},
                                  ssm_state(b, layer, m.heads, m.dim, m.dim), prefix + "delta_out");
-  const ValueId normed = b.merge_heads(b.rms_norm(y, m.norm, m.eps, prefix + "delta_norm"), prefix + "delta_merged");
+  const ValueId normed =
+      b.merge_heads(b.rms_norm(y, m.norm, m.eps, prefix + "delta_norm"), prefix + "delta_merged");
   const ValueId open = b.act(low_rank(m.g_a, m.g_b, "delta_g"), ir::Fn::sigmoid, prefix + "delta_g_act");
   return linear(b, b.mul(open, normed, prefix + "delta_gated"), m.out, prefix + "delta_proj");
 }
 
-ValueId lightning(ir::Builder& b, ValueId x, const Lightning& m, std::int64_t layer, const std::string& prefix) {
-  const ValueId raw = b.act(linear(b, x, m.qkv, prefix + "delta_qkv"), ir::Fn::silu, prefix + "delta_qkv_act");
+ValueId lightning(ir::Builder& b, ValueId x, const Lightning& m, std::int64_t layer,
+                  const std::string& prefix) {
+  const ValueId raw =
+      b.act(linear(b, x, m.qkv, prefix + "delta_qkv"), ir::Fn::silu, prefix + "delta_qkv_act");
   const ValueId all = b.heads(raw, m.heads, prefix + "delta_all");
   const auto part = [&](std::int64_t i, const char* name) {
     return b.slice_heads(all, i * m.dim, m.dim, prefix + name);
@@ -112,7 +121,8 @@ ValueId lightning(ir::Builder& b, ValueId x, const Lightning& m, std::int64_t la
   const ValueId y = b.decay_attention(q, k, v, {.scale = 1, .alibi = 8, .by = m.by},
                                       ssm_state(b, layer, m.heads, m.dim, m.dim), prefix + "delta_out");
   const ValueId normed = norm(b, b.merge_heads(y, prefix + "delta_merged"), m.norm, prefix + "delta_norm");
-  const ValueId open = b.act(linear(b, x, m.gate, prefix + "delta_g"), ir::Fn::sigmoid, prefix + "delta_g_act");
+  const ValueId open =
+      b.act(linear(b, x, m.gate, prefix + "delta_g"), ir::Fn::sigmoid, prefix + "delta_g_act");
   return linear(b, b.mul(open, normed, prefix + "delta_gated"), m.out, prefix + "delta_proj");
 }
 

@@ -35,11 +35,11 @@ struct Kda {
   std::int64_t heads = 0, dim = 0;
   Linear q, k, v;  // [heads dim, n_embd]
   Conv q_conv, k_conv, v_conv;
-  Linear f_a, f_b;              // [dim, n_embd], [heads dim, dim]: decays are exp(a softplus(f_b f_a x + dt_bias))
-  ir::WeightId dt_bias, a;      // [heads dim], [heads]
-  Linear beta;                  // [heads, n_embd]
-  Linear g_a, g_b;              // the gate, as f
-  ir::WeightId norm;            // [dim]
+  Linear f_a, f_b;  // [dim, n_embd], [heads dim, dim]: decays are exp(a softplus(f_b f_a x + dt_bias))
+  ir::WeightId dt_bias, a;  // [heads dim], [heads]
+  Linear beta;              // [heads, n_embd]
+  Linear g_a, g_b;          // the gate, as f
+  ir::WeightId norm;        // [dim]
   double eps = 0;
   Linear out;
 };
@@ -48,9 +48,9 @@ ir::ValueId kda(ir::Builder& b, ir::ValueId x, const Kda& m, std::int64_t layer,
 // Lightning attention: q, k and v, head by head, through silu; states decay by ALiBi's slopes; a norm over all heads.
 struct Lightning {
   std::int64_t heads = 0, dim = 0;
-  Linear qkv;      // [3 heads dim, n_embd]
-  double by = 1;   // of the slopes
-  Norm norm;       // [heads dim]
+  Linear qkv;     // [3 heads dim, n_embd]
+  double by = 1;  // of the slopes
+  Norm norm;      // [heads dim]
   Linear gate, out;
 };
 ir::ValueId lightning(ir::Builder& b, ir::ValueId x, const Lightning& m, std::int64_t layer,

@@ -201,8 +201,8 @@ class Bench {
         state.counters["share"] = bound / ours;
         state.SetIterationTime(ours);
       } else {
-        const auto [ours, bound] = best(
-            multiply, [&](int t, std::int64_t) { peak(xq.get(), kPeakLoops, y[t].get()); }, threads);
+        const auto [ours, bound] =
+            best(multiply, [&](int t, std::int64_t) { peak(xq.get(), kPeakLoops, y[t].get()); }, threads);
         // A mac() is 64 products of a plane; f32 FMA 16.
         const double rate = static_cast<double>(kPeakLoops * 8 * peak_chains(isa_)) / bound;
         const double needed = q16 ? macs / 64 * (isa_.has_vnni ? 2 : 1) : macs / 16;

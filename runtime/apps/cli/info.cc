@@ -215,8 +215,8 @@ void json_memory(const Facts& f, Output& out) {
     states = f.memory[t].states;
     arena = f.memory[t].arena;
   }
-  out.print("},\n  \"kv_type\": ", Json{kv_type_name(f.session.kv_type)}, ",\n  \"recurrent_bytes\": ", states,
-            ",\n  \"arena_bytes\": ", arena, "\n");
+  out.print("},\n  \"kv_type\": ", Json{kv_type_name(f.session.kv_type)},
+            ",\n  \"recurrent_bytes\": ", states, ",\n  \"arena_bytes\": ", arena, "\n");
 }
 
 void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {

@@ -67,7 +67,7 @@ struct Options {
   int64_t threads = -1;
   int64_t n_ctx = 0;
   int64_t n_batch = 2048;
-  int64_t n_ubatch = 0;  // 0: the command's own
+  int64_t n_ubatch = 0;                                   // 0: the command's own
   uint32_t cache_k = GC_KV_TYPES, cache_v = GC_KV_TYPES;  // GC_KV_TYPES: as the other, or the program's own
   bool decode = false;
   // Generation.
