@@ -213,9 +213,10 @@ class Compilation {
   ir::Graph run_passes(ir::Graph graph) {
     passes::PassOptions o;
     o.disabled = options_.disabled_passes;
+    // Not narrow_last_layer: it decides which rows have a prompt's arithmetic, and results must stay what they are.
     if (options_.debug_values)
-      for (const char* fusing : {"join_matmuls", "fuse_attention", "fuse_glu", "fuse_residual",
-                                 "narrow_last_layer", "join_quantize"})
+      for (const char* fusing :
+           {"join_matmuls", "fuse_attention", "fuse_glu", "fuse_residual", "join_quantize"})
         o.disabled.emplace_back(fusing);
     o.dump_after = options_.dump_after;
     o.stop_after = options_.stop_after;
