@@ -29,9 +29,11 @@ TEST(Isa, FactsFollowFromTheFeatures) {
     EXPECT_EQ(isa.has_vnni, has(CpuFeature::avx512vnni) || has(CpuFeature::avxvnni)) << isa.name;
     EXPECT_EQ(isa.has_gfni, has(CpuFeature::gfni)) << isa.name;
     EXPECT_EQ(isa.vector_bytes, isa.has_avx512 ? 64 : 32) << isa.name;
+    EXPECT_EQ(isa.has_amx, has(CpuFeature::amx_bf16)) << isa.name;
   }
   EXPECT_EQ(isa_by_name("x86-64-v4-vnni")->name, "x86-64-v4-vnni");
-  EXPECT_EQ(isa_by_name("sapphirerapids"), nullptr);  // waits for its kernels
+  EXPECT_EQ(isa_by_name("sapphirerapids")->name, "sapphirerapids");
+  EXPECT_EQ(isa_by_name("zen4"), nullptr);  // waits for its kernels
 }
 
 TEST(Jit, RunsOnEveryIsaOfTheHost) {
