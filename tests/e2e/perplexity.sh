@@ -39,8 +39,10 @@ within "$(value "$work/prompt" "Mean    KLD")" 0.000002 "KL of itself"
 # A base keeps 16 bits a token, and nothing below e^-16 of the likeliest: where many tokens share a little, that shows.
 within "$(value "$work/prompt" "Maximum KLD")" 0.0002 "the largest KL of itself"
 [ "$(value "$work/prompt" "Same top p")" = 100.000 ] || fail "another best token in the same logits"
-"$work/gemma3" perplexity --kl-divergence --kl-divergence-base "$work/base" --chunks 1 --decode >"$work/decode"
-within "$(value "$work/decode" "Mean    KLD")" 0.0005 "KL of generated tokens from prompt tokens"
+# Where prompts multiply in bf16 a few positions of near ties make most of the mean: 0.00048 here, the median 0.00013.
+"$work/gemma3" perplexity --kl-divergence --kl-divergence-base "$work/base" --decode >"$work/decode"
+within "$(value "$work/decode" "Mean    KLD")" 0.001 "KL of generated tokens from prompt tokens"
+within "$(value "$work/decode" "Median  KLD")" 0.0003 "the median KL of generated tokens from prompt tokens"
 
 refused() { "$work/gemma3" perplexity "$@" >/dev/null 2>"$work/stderr" && fail "$* was taken" || true; }
 refused --kl-divergence
