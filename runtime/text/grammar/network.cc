@@ -182,29 +182,9 @@ uint32_t Network::rule(Str name) {
 }
 
 Fragment Network::copy(Fragment f) {
-  const size_t before = map_.size();
-  if (before < n_nodes()) {
-    if (!map_.resize(n_nodes())) failed_ = true;
-    for (size_t i = before; i < map_.size(); ++i) map_[i] = kNone;
-  }
-  if (failed_) return f;
-  copied_.clear();
-  auto fresh = [this](uint32_t old) {
-    if (map_[old] == kNone) {
-      map_[old] = node();
-      if (!copied_.push(old)) failed_ = true;
-    }
-    return map_[old];
-  };
-  const Fragment out = {fresh(f.start), fresh(f.end)};
-  for (size_t i = 0; i < copied_.size() && !failed_; ++i)
-    for (uint32_t e = first_[copied_[i]]; e != kNone && !failed_; e = edges_[e].next) {
-      const Edge old = edges_[e];
-      const uint32_t to = fresh(old.to);
-      edge(map_[copied_[i]], old.kind, old.value, to);
-    }
-  for (uint32_t old : copied_) map_[old] = kNone;
-  return out;
+  return copy_.copy(
+      f, first_, edges_, failed_, [this] { return node(); },
+      [this](uint32_t from, const Edge& old, uint32_t to) { edge(from, old.kind, old.value, to); });
 }
 
 }  // namespace grammar

@@ -8,6 +8,7 @@
 
 #include "runtime/base/span.h"
 #include "runtime/base/vec.h"
+#include "runtime/text/grammar/graph_copy.h"
 #include "runtime/text/grammar/interner.h"
 
 namespace gcrt {
@@ -22,11 +23,6 @@ constexpr uint32_t kMaxCode = 0x10FFFF;
 void normalize_ranges(Vec<Range>& ranges);
 // All code points but those (normalised ones).
 bool invert_ranges(Span<const Range> ranges, Vec<Range>& out);
-
-// A piece of an automaton: in at `start`, out at `end`.
-struct Fragment {
-  uint32_t start, end;
-};
 
 class Network {
  public:
@@ -50,7 +46,7 @@ class Network {
     bool is_repeat() const { return repeated != kNone; }
   };
 
-  explicit Network(Allocator a) : first_(a), edges_(a), rules_(a), names_(a), map_(a), copied_(a) {}
+  explicit Network(Allocator a) : first_(a), edges_(a), rules_(a), names_(a), copy_(a) {}
 
   uint32_t node();
   void epsilon(uint32_t from, uint32_t to) { edge(from, kEpsilon, 0, to); }
@@ -101,7 +97,7 @@ class Network {
   Vec<Edge> edges_;
   Vec<Rule> rules_;
   Vec<char> names_;
-  Vec<uint32_t> map_, copied_;  // of copy()
+  GraphCopy copy_;
   bool failed_ = false;
 };
 

@@ -25,8 +25,7 @@ class Builder {
         a_(a),
         first_(a),
         arrows_(a),
-        map_(a),
-        copied_(a),
+        copy_(a),
         seen_(a),
         list_(a),
         sets_(a),
@@ -355,27 +354,9 @@ class Builder {
   }
 
   Fragment copy(Fragment f) {
-    const size_t known = map_.size();
-    if (!map_.resize(first_.size())) failed_ = true;
-    if (failed_) return f;
-    for (size_t i = known; i < map_.size(); ++i) map_[i] = kNone;
-    copied_.clear();
-    auto fresh = [this](uint32_t old) {
-      if (map_[old] == kNone) {
-        map_[old] = node();
-        if (!copied_.push(old)) failed_ = true;
-      }
-      return map_[old];
-    };
-    const Fragment out = {fresh(f.start), fresh(f.end)};
-    for (size_t i = 0; i < copied_.size() && !failed_; ++i)
-      for (uint32_t e = first_[copied_[i]]; e != kNone && !failed_; e = arrows_[e].next) {
-        const Arrow old = arrows_[e];
-        const uint32_t to = fresh(old.to);
-        arrow(map_[copied_[i]], to, old.lo, old.hi);
-      }
-    for (uint32_t old : copied_) map_[old] = kNone;
-    return out;
+    return copy_.copy(
+        f, first_, arrows_, failed_, [this] { return node(); },
+        [this](uint32_t from, const Arrow& old, uint32_t to) { arrow(from, to, old.lo, old.hi); });
   }
 
   bool repetition(uint32_t before, bool, Fragment* f) {
@@ -527,7 +508,7 @@ class Builder {
   Vec<uint32_t> first_;
   Vec<Arrow> arrows_;
   Vec<Range> ranges_{a_};
-  Vec<uint32_t> map_, copied_;
+  GraphCopy copy_;
   Vec<uint32_t> seen_, list_;
   uint32_t round_ = 0, end_ = 0;
   Interner sets_;
