@@ -150,7 +150,8 @@ class Compilation {
 
     // For each ISA: a schedule with places for all values, and its code. One weight image serves them all.
     std::vector<plan::Plan> plans;
-    for (const cpu::Isa* isa : isas_of(options_)) {
+    isas_ = isas_of(options_);
+    for (const cpu::Isa* isa : isas_) {
       plans.push_back(timed("plan", [&] { return plan::make_plan(graph, backend_for(*isa)); }));
       if (options_.emit == Emit::kPlan) return print(options_, out_, plan::print(plans.back()));
       if (emit_text(*isa, plans.back())) return;
@@ -259,7 +260,7 @@ class Compilation {
     facts.chat_program_bytes = template_.program.size();
     facts.chat_output = template_.output;
     llvm::LLVMContext context;
-    const cpu::Isa& plainest = *isas_of(options_).back();
+    const cpu::Isa& plainest = *isas_.back();
     const auto module = cpu::describe_model(context, plainest, prefixes_, info, facts);
     input_.objects.push_back({"model.o", bytes_of(cpu::compile_object(*module, plainest))});
   }
@@ -305,7 +306,7 @@ class Compilation {
     log_ << ", formats";
     for (const auto& format : formats_of(plan)) log_ << " " << format;
     log_ << ", for";
-    for (const cpu::Isa* isa : isas_of(options_)) log_ << " " << isa->name;
+    for (const cpu::Isa* isa : isas_) log_ << " " << isa->name;
     log_ << "\n";
     const int64_t n_ctx = std::min<int64_t>(info.n_ctx_train, 4096);
     log_ << "  a context of " << n_ctx << " takes "
@@ -355,6 +356,7 @@ class Compilation {
   std::vector<Timing> timings_;
   link::LinkInput input_;
   link::ArtifactSizes sizes_;
+  std::vector<const cpu::Isa*> isas_;  // best first
   std::vector<std::string> prefixes_;
   text::FrozenVocab vocab_;
   text::ChosenTemplate template_;
