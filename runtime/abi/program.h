@@ -9,7 +9,8 @@
  * GC_ABI_VERSION, and the runtime refuses a program of another version.
  *
  * Not built yet, though the seam has room for it (an entry answers GC_ERR_UNSUPPORTED): layer ranges other than all
- * layers, embeddings as a sink or as rows, `encode`, states of encoders.
+ * layers, embeddings as a sink or as rows, states of encoders. `encode` takes whole texts of models whose attention
+ * looks ahead, and gives logits alone.
  */
 #ifndef GC_RUNTIME_ABI_PROGRAM_H_
 #define GC_RUNTIME_ABI_PROGRAM_H_
