@@ -78,6 +78,7 @@ bool Terminal::open() {
   constexpr int kDeadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   for (int s : kDeadly) handle(s, s == SIGINT ? on_interrupt : die, SA_RESTART);
   handle(SIGWINCH, on_resize, 0);
+  set_mode(true);
   return open_ = true;
 }
 

@@ -25,7 +25,8 @@ class Terminal {
   bool is_open() const { return open_; }
   // Every key arrives as it is typed and nothing is shown by itself.
   void edit();
-  // The same, but Ctrl-C and Ctrl-Z are signals: while an answer is written. What is typed waits.
+  // The same, but Ctrl-C and Ctrl-Z are signals: while an answer is written, and from open() on. What is typed waits,
+  // and waits as it was typed: in the original mode an Enter would arrive as a newline.
   void answer();
   void restore();
   // Stops the program as the shell's Ctrl-Z does; returns when it goes on.

@@ -110,7 +110,7 @@ ChatInput::Got ChatInput::edit(Vec<char>* message) {
     if (end) done = true, got = Got::kEnd;
   }
   draw(true);
-  terminal_.restore();
+  terminal_.answer();
   if (got != Got::kMessage) return got;
   if (append(*message, editor_.text()) && editor_.add_history(editor_.text())) return got;
   app_.fail("not enough memory for the message");

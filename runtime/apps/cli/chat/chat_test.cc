@@ -257,11 +257,16 @@ class Terminal {
   void type(const std::string& keys) {
     ASSERT_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
+  // The exit code, or -signal; a program that goes on for 20 s is killed.
   int ends() {
-    while (sees("\xff\xff", 5000)) {
-    }
+    sees("\xff\xff");
     int status = 0;
-    waitpid(child_, &status, 0);
+    pid_t gone = 0;
+    for (int i = 0; i < 50 && gone == 0; ++i) {  // the terminal closes a moment before the program is gone
+      gone = waitpid(child_, &status, WNOHANG);
+      if (gone == 0) usleep(100'000);
+    }
+    if (gone == 0) kill(child_, SIGKILL), waitpid(child_, &status, 0);
     child_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
