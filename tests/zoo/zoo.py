@@ -214,7 +214,25 @@ def takes_type(name, dims, weight_type):
     """Whether a quantizer would touch this tensor: matrices but routers, of rows that are whole blocks."""
     if len(dims) < 2 or not name.endswith(".weight") or "norm" in name or "ffn_gate_inp" in name:
         return False
-    return weight_type in FLOAT_TYPES or dims[0] % BLOCK_TYPES[weight_type][0] == 0
+    return weight_type in ("F32", *FLOAT_TYPES) or dims[0] % BLOCK_TYPES[weight_type][0] == 0
+
+
+def add_tensor(writer, name, dims, weight_type, tied, decoded=False):
+    """Random weights of this type; decoded: their values as F32."""
+    if weight_type == "F32":
+        writer.add_tensor(name, float_weights(name, dims, tied))
+    elif weight_type == "F64":  # the F32 weights, widened
+        writer.add_tensor(name, float_weights(name, dims, tied).astype(np.float64))
+    else:
+        if weight_type in FLOAT_TYPES:
+            data = quants.quantize(float_weights(name, dims, tied), gguf_id(weight_type))
+        else:
+            data = random_blocks(name, dims, weight_type)
+        if decoded:
+            writer.add_tensor(name, dequantized(data, weight_type).reshape(dims[::-1]))
+        else:
+            # [..., rows, bytes]: matrices of experts have three dimensions.
+            writer.add_tensor(name, data.reshape(*dims[:0:-1], -1), raw_dtype=gguf_id(weight_type))
 
 
 def make(recipe, path, weight_type, decoded=False):
@@ -230,21 +248,7 @@ def make(recipe, path, weight_type, decoded=False):
     writer.add_token_scores([0.0] * recipe.n_vocab)
     tied = "output.weight" not in recipe.tensors
     for name, dims in recipe.tensors.items():
-        if weight_type == "F32" or not takes_type(name, dims, weight_type):
-            writer.add_tensor(name, float_weights(name, dims, tied))
-            continue
-        if weight_type == "F64":  # the F32 weights, widened
-            writer.add_tensor(name, float_weights(name, dims, tied).astype(np.float64))
-            continue
-        if weight_type in FLOAT_TYPES:
-            data = quants.quantize(float_weights(name, dims, tied), gguf_id(weight_type))
-        else:
-            data = random_blocks(name, dims, weight_type)
-        if decoded:
-            writer.add_tensor(name, dequantized(data, weight_type).reshape(dims[::-1]))
-        else:
-            # [..., rows, bytes]: matrices of experts have three dimensions.
-            writer.add_tensor(name, data.reshape(*dims[:0:-1], -1), raw_dtype=gguf_id(weight_type))
+        add_tensor(writer, name, dims, weight_type if takes_type(name, dims, weight_type) else "F32", tied, decoded)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
