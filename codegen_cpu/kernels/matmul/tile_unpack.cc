@@ -1,0 +1,100 @@
+#include "codegen_cpu/kernels/matmul/tile_unpack.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "codegen_cpu/vec/vec.h"
+#include "llvm/IR/Constants.h"
+
+namespace gc::cpu {
+namespace {
+
+using llvm::Value;
+
+using Factors = TileUnpack::Factors;
+
+constexpr int kInMantissa = 128;
+// Whether q < 128.
+bool fits_mantissa(const Layout& layout) {
+  std::int32_t most = 0;
+  for (const Plane& plane : layout.planes) most += ((1 << plane.bits) - 1) << plane.at;
+  if (!layout.values().empty()) most = *std::max_element(layout.values().begin(), layout.values().end());
+  return most < kInMantissa;
+}
+
+Factors factors(Emitter& e, PanelReader& reader, const Layout& layout, const PanelReader::Supers& supers,
+                Value* scale_at, const std::function<Value*()>& min_at) {
+  Vec v(e);
+  Factors f{reader.scale(scale_at, supers), nullptr};
+  if (layout.min != ScaleKind::None) f.add = reader.min(min_at(), supers);
+  const int from = layout.offset + (fits_mantissa(layout) ? kInMantissa : 0);
+  if (from != 0) {
+    Value* shift = v.splat(-from);
+    f.add = f.add ? v.fma(f.scale, shift, f.add) : v.mul(f.scale, shift);
+  }
+  return f;
+}
+
+// The two rows of a tile that a step (<64 x i8>: columns 0 to 3 of 16 rows of weights) makes: pairs of its even columns and
+// of its odd ones, as prompt rows have them. Rounded to nearest, ties away from zero: fewer instructions than
+// vcvtne2ps2bf16 and the shuffle behind it.
+std::array<Value*, 2> pairs_of(Emitter& e, bool in_mantissa, Value* step, const Factors& f) {
+  auto& b = e.b();
+  Vec v(e);
+  auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
+  auto* halves = llvm::FixedVectorType::get(b.getInt16Ty(), 32);
+  const auto word = [&](std::uint64_t n) { return llvm::ConstantInt::get(words, n); };
+  const auto value = [&](Value* x) {
+    if (!in_mantissa)
+      x = b.CreateSIToFP(x, v.type());
+    else
+      x = b.CreateBitCast(x, v.type());
+    return f.add ? v.fma(x, f.scale, f.add) : v.mul(x, f.scale);
+  };
+  Value* even = b.CreateAnd(b.CreateBitCast(step, words), word(0x00ff00ff));
+  Value* odd = b.CreateBitCast(b.CreateLShr(b.CreateBitCast(step, halves), 8), words);
+  std::array<Value*, 2> rows;
+  for (int i = 0; i < 2; ++i) {
+    Value* codes = i == 0 ? even : odd;
+    if (in_mantissa) codes = b.CreateOr(codes, word(0x43004300));
+    Value* low = in_mantissa ? b.CreateShl(codes, 16) : b.CreateAnd(codes, word(0xff));
+    Value* high = in_mantissa ? b.CreateAnd(codes, word(0xffff0000)) : b.CreateLShr(codes, 16);
+    const auto rounded = [&](Value* x) {
+      return b.CreateAdd(b.CreateBitCast(value(x), words), word(0x8000));
+    };
+    low = b.CreateBitCast(b.CreateLShr(rounded(low), 16), halves);
+    high = b.CreateBitCast(rounded(high), halves);
+    std::vector<int> blend;
+    for (int w = 0; w < 32; ++w) blend.push_back(w % 2 ? 32 + w : w);
+    rows[i] = b.CreateShuffleVector(low, high, blend);
+  }
+  return rows;
+}
+
+}  // namespace
+
+TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block,
+                       Value* to)
+    : e_(e), layout_(layout), reader_(e, layout, k), to_(to) {
+  auto& b = e.b();
+  Value* g = b.CreateLShr(block, 3);
+  base_ = e.at(panel, g, layout.group(kGroupCols).bytes);
+  i_ = b.CreateAnd(block, e.i64(7));
+  group_ = reader_.group(base_, g);
+  supers_ = reader_.supers(base_);
+  steps_ = reader_.steps(e.at(group_.quants, i_, layout.quant_bytes()));
+}
+
+void TileUnpack::step(int s) {
+  const int per_part = static_cast<int>(layout_.scale_cols) / 4;
+  if (s % per_part == 0) {
+    const int part = s / per_part;
+    factors_ = factors(e_, reader_, layout_, supers_, reader_.scale_at(group_.scales, i_, part),
+                       [&] { return reader_.min_at(group_.mins, i_, part); });
+  }
+  const auto rows = pairs_of(e_, fits_mantissa(layout_), steps_[s], factors_);
+  for (int i = 0; i < 2; ++i) e_.store(rows[i], e_.at(to_, 64 * (2 * s + i)), 64);
+}
+
+}  // namespace gc::cpu

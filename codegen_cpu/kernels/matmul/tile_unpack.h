@@ -1,0 +1,42 @@
+// Weights of 32 columns and 16 rows as bf16: a tile of 16 lines of 64 bytes, a line the 16 rows' weights of two columns, in
+// the order of columns of prompt rows (codegen_cpu/prompt_rows.h). What tiles and dot products of bf16 take.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen_cpu/decode/planes.h"
+#include "codegen_cpu/emitter.h"
+#include "compiler/quant/layouts.h"
+
+namespace gc::cpu {
+
+class TileUnpack {
+ public:
+  using Value = llvm::Value;
+
+  // Block `block` (i64, of 32 columns) of a panel of k columns, to the tile at `to`.
+  TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block, Value* to);
+
+  // Two lines of the tile, s = 0 to 7 in order.
+  void step(int s);
+
+  // Weights are scale * q + add. Codes of up to 7 bits are put into the mantissa of a bf16, 128 + q, which saves their
+  // conversion: `add` then takes 128 * scale back.
+  struct Factors {
+    Value* scale;
+    Value* add;  // or nullptr
+  };
+
+ private:
+  Emitter& e_;
+  const Layout& layout_;
+  PanelReader reader_;
+  Value *to_, *base_, *i_;
+  GroupParts group_;
+  PanelReader::Supers supers_;
+  std::vector<Value*> steps_;
+  Factors factors_{};
+};
+
+}  // namespace gc::cpu
