@@ -30,6 +30,15 @@ const char* const kGrammars[] = {
        item ::= text | "(" item+ ")"
        text ::= word | word " " text
        word ::= [^ ()]+ | "")g",
+    R"g(root ::= statement*
+       statement ::= (name "(" name ")" | name) space
+       name ::= [a-z] [a-z1]{0,9}
+       space ::= [ \n]*)g",
+    R"g(root ::= s
+       s ::= s s | s "1" s | [a-z]+ | [1a-e]+ | " ")g",
+    R"g(root ::= (field sep){1,40}
+       field ::= [^\n]{0,6}
+       sep ::= "\n" | ", ")g",
 };
 
 std::vector<std::string> pieces() {
@@ -43,6 +52,13 @@ std::vector<std::string> pieces() {
       out.push_back(p + q);
       for (const char* r : {"\"", " ", "a", "}", ",", "\xE6\x97"}) out.push_back(p + q + r);
     }
+  }
+  // So many words after a space that they are a vocabulary of their own.
+  const std::string letters = "abex1éy";
+  for (int n = 0; n < 8 * 8 * 8 * 8; ++n) {
+    std::string word = " ";
+    for (int rest = n, i = 0; i < 4; ++i, rest /= 8) word += letters[static_cast<std::size_t>(rest % 8)];
+    out.push_back(word);
   }
   return out;
 }
@@ -63,7 +79,7 @@ class MaskTest : public ::testing::Test {
     if (prepared) ASSERT_EQ(state.prepare(), gcrt::kOk);
     std::vector<std::uint64_t> mask(vocab_.mask_words() + 1);
     std::mt19937 random(7);
-    for (int step = 0, ends = 0; step < 150; ++step) {
+    for (int step = 0, ends = 0; step < 80; ++step) {
       ASSERT_EQ(state.fill_mask({mask.data(), mask.size()}), gcrt::kOk);
       std::vector<std::int32_t> allowed;
       const gcrt::GrammarState::Mark mark = state.mark();

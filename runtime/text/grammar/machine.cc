@@ -345,11 +345,17 @@ uint32_t Machine::uncounted(uint32_t loop) {
   return plain_frame(returns_);
 }
 
-bool Machine::is_turn(uint32_t frame, uint32_t* loop, uint32_t* count, uint32_t* below) const {
+uint32_t Machine::frame_over_hole(uint32_t state) {
+  returns_.clear();
+  if (!returns_.push({state, hole_})) broke(kErrMemory);
+  return plain_frame(returns_);
+}
+
+bool Machine::turns_of_one(uint32_t frame) const {
   const Span<const uint32_t> w = frames_[frame];
-  if (w[0] != 0 || w.size() != 3 || w[1] < kFirstState || program_.states[w[1]].repeat == kNone) return false;
-  const Span<const uint32_t> c = frames_[w[2]];
-  *loop = w[1], *count = c[2], *below = c[3];
+  if (w[0] != 0 || w.size() < 3 || w[1] < kFirstState || program_.states[w[1]].repeat == kNone) return false;
+  for (size_t i = 3; i < w.size(); i += 2)
+    if (w[i] != w[1]) return false;
   return true;
 }
 

@@ -67,11 +67,23 @@ class Machine {
   void first_bytes(Situation s, uint64_t (&out)[4]) const;
   // What a frame returns to, as a situation.
   Situation returned(uint32_t frame);
-  // Frames over the hole: a plain one, and one for the body of a repetition (its loop state) of no certain count.
+  // Frames over the hole: a plain one, one for the body of a repetition (its loop state) of no certain count, and that
+  // of a call.
   uint32_t hole() const { return hole_; }
   uint32_t uncounted(uint32_t loop);
-  // Is the frame that of a repetition's body, with one return? Then its loop, its count and the frame below.
-  bool is_turn(uint32_t frame, uint32_t* loop, uint32_t* count, uint32_t* below) const;
+  uint32_t frame_over_hole(uint32_t state);  // returns to that state
+  // Where a body's turn returns to: its repetition's loop state, how many turns there were, and the frame below.
+  struct Turn {
+    uint32_t loop, count, below;
+  };
+  uint32_t n_returns(uint32_t frame) const { return static_cast<uint32_t>(frames_[frame].size() / 2); }
+  // Does a frame return to turns of one repetition and nowhere else?
+  bool turns_of_one(uint32_t frame) const;
+  Turn turn(uint32_t frame, uint32_t i) const {
+    const uint32_t loop = frames_[frame][1 + 2 * i];
+    const Span<const uint32_t> c = frames_[frames_[frame][2 + 2 * i]];
+    return {loop, c[2], c[3]};
+  }
 
   // Drops all that was found out but what `keep` needs; other situations are void. Returns what `keep` is now.
   Situation collect(Situation keep);

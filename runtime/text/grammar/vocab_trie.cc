@@ -36,8 +36,9 @@ Status Trie::build(Vec<TrieEntry>& entries, Span<const char> text) {
     const int c = compare(Str(base + a.begin, a.bytes), Str(base + b.begin, b.bytes));
     return c != 0 ? c < 0 : a.id < b.id;
   });
-  nodes_.clear(), ids_.clear(), characters_.clear();
-  if (!ids_.reserve(entries.size()) || !characters_.reserve(entries.size())) return kErrMemory;
+  nodes_.clear(), ids_.clear(), begins_.clear(), characters_.clear();
+  const size_t n = entries.size();
+  if (!ids_.reserve(n) || !begins_.reserve(n) || !characters_.reserve(n)) return kErrMemory;
   uint32_t open[kMostBytes + 1];  // [depth - 1] the node there
   uint32_t depth = 0;
   Str last;
@@ -57,7 +58,7 @@ Status Trie::build(Vec<TrieEntry>& entries, Span<const char> text) {
     }
     if (e.characters == 0)
       for (uint32_t d = 0; d < depth; ++d) nodes_[open[d]].all_plain = false;
-    if (!ids_.push(e.id) || !characters_.push(e.characters)) return kErrMemory;
+    if (!ids_.push(e.id) || !begins_.push(e.begin) || !characters_.push(e.characters)) return kErrMemory;
     last = s;
   }
   close(0);

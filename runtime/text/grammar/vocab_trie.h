@@ -37,7 +37,7 @@ class Trie {
     bool all_plain;
   };
 
-  explicit Trie(Allocator a) : nodes_(a), ids_(a), characters_(a) {}
+  explicit Trie(Allocator a) : nodes_(a), ids_(a), begins_(a), characters_(a) {}
 
   // Sorts the entries. They are of `text`, none is empty or longer than kMostBytes.
   Status build(Vec<TrieEntry>& entries, Span<const char> text);
@@ -48,11 +48,14 @@ class Trie {
     return ids_.span().sub(nodes_[i].first, nodes_[i + 1].first - nodes_[i].first);
   }
   int32_t id(uint32_t entry) const { return ids_[entry]; }
+  // Where its bytes begin in the text that the trie was built of.
+  uint32_t begin(uint32_t entry) const { return begins_[entry]; }
   uint16_t characters(uint32_t entry) const { return characters_[entry]; }
 
  private:
   Vec<Node> nodes_;
   Vec<int32_t> ids_;
+  Vec<uint32_t> begins_;
   Vec<uint16_t> characters_;
 };
 
@@ -84,7 +87,8 @@ class VocabTrie {
         characters >= longest_plain_ ? kMostCharacters : min_of(characters, kMostCharacters - 1);
     return plain_.span().sub(c * mask_words(), mask_words());
   }
-  // Where a token's text begins in all texts, for tries of parts of it.
+  uint32_t longest_plain() const { return longest_plain_; }  // in characters
+  // Where a token's text begins in all texts, and that of the one before ends (id <= n_vocab()), for tries of parts.
   uint32_t text_begin(int32_t id) const { return begin_[static_cast<size_t>(id)]; }
   Span<const char> all_text() const { return text_; }
 
