@@ -71,6 +71,9 @@ void add_compile_options(CLI::App& app, Options& o) {
       ->transform(CLI::CheckedTransformer(kWeights));
   app.add_option("--header", o.header, "the C header of an object, archive or shared library; default OUT.h");
   app.add_option("--prefix", o.prefix, "what its functions' names begin with; default from OUT");
+  app.add_option("--with", o.with,
+                 "the commands that an executable has, commas between (default all; OUT help lists them)")
+      ->delimiter(',');
   app.add_flag("--no-tokenizer", o.no_tokenizer, "leave the tokenizer out: the program runs by token ids");
   app.add_option(
       "--chat-template", o.chat_template,
@@ -100,6 +103,7 @@ void check_compile_options(const Options& o) {
     throw_user("no output given; usage: gguf-compile MODEL.gguf -o OUT");
   if (!makes_library(o.emit) && (!o.header.empty() || !o.prefix.empty()))
     throw_user(o.header.empty() ? "--prefix" : "--header", " is for --emit obj, archive and shared");
+  if (o.emit != Emit::kExecutable && !o.with.empty()) throw_user("--with is for executables");
 }
 
 int run(int argc, char** argv) {

@@ -29,6 +29,7 @@ struct Options {
   Weights weights = Weights::kAuto;
   std::string header;  // of an object, archive or shared library; empty: OUT.h
   std::string prefix;  // of its symbols; empty: from OUT
+  std::vector<std::string> with;  // commands of an executable; empty: all
   bool no_tokenizer = false;
   std::string chat_template;       // name of one; empty: the file's own
   std::string chat_template_file;  // Jinja source instead

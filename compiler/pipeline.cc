@@ -171,6 +171,7 @@ class Compilation {
   void name_outputs() {
     if (!makes_artifact(options_.emit) || !options_.stop_after.empty()) return;
     link::check_output(options_.output);
+    input_.commands = link::choose_commands(options_.with);
     if (!makes_library(options_.emit)) return;
     input_.prefix = options_.prefix.empty() ? link::prefix_from(options_.output) : options_.prefix;
     link::check_prefix(input_.prefix);

@@ -1,6 +1,9 @@
 #include "compiler/link/artifact.h"
 
+#include <algorithm>
+
 #include "compiler/base/error.h"
+#include "compiler/base/strings.h"
 #include "compiler/base/temp_file.h"
 #include "compiler/link/carried.h"
 #include "compiler/link/elf_patch.h"
@@ -19,6 +22,9 @@ LinkerOutput link_program(const LinkInput& input, const Target& target, const Ca
                            "text", "-z", "relro", "-z", "now", "-z", "noexecstack", "--gc-sections",
                            "--eh-frame-hdr", "--build-id=none", "--fatal-warnings"})
     args.push_back(LinkerArg::flag(flag));
+  // The runtime refers to its commands weakly (run.cc there), so that these flags alone bring them in.
+  for (const std::string& command : input.commands)
+    args.push_back(LinkerArg::flag("--undefined=gc_command_" + command));
   const auto carry = [&](const char* name) { args.push_back(LinkerArg::file(name, carried.file(name))); };
   for (const char* name : {"rcrt1.o", "crti.o", "crtbeginS.o"}) carry(name);
   for (const ObjectFile& object : input.objects) args.push_back(LinkerArg::file(object.name, object.bytes));
@@ -94,6 +100,23 @@ ArtifactSizes link_executable(const LinkInput& input, const std::string& output_
 }
 
 }  // namespace
+
+std::span<const std::string_view> program_commands() {
+  static constexpr std::string_view kNames[] = {
+#define COMMAND(kind, name, help) #name,
+#include "runtime/apps/cli/commands.def"
+#undef COMMAND
+  };
+  return kNames;
+}
+
+std::vector<std::string> choose_commands(const std::vector<std::string>& wanted) {
+  const std::span<const std::string_view> all = program_commands();
+  for (const std::string& name : wanted)
+    if (std::find(all.begin(), all.end(), name) == all.end())
+      throw_user("--with: there is no command '", name, "'; expected ", join(all, ", "));
+  return wanted.empty() ? std::vector<std::string>(all.begin(), all.end()) : wanted;
+}
 
 void check_output(const std::string& output_path) { TempFile probe(output_path); }
 

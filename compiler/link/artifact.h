@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/link/weight_image.h"
@@ -61,6 +62,8 @@ struct LinkInput {
   std::string target = "x86_64-linux-gnu";
   EmitKind emit = EmitKind::kExecutable;
   WeightsPlace weights_place = WeightsPlace::kAuto;
+  // Of executables: the commands that are linked, names of program_commands().
+  std::vector<std::string> commands;
   // Of objects, archives and shared libraries: what the API's symbols begin with, where its header goes (empty: nowhere),
   // and lines that tell the header's reader what model it is.
   std::string prefix;
@@ -90,6 +93,11 @@ struct ArtifactSizes {
   std::uint64_t weights = 0;     // the image with its header
   std::uint64_t file = 0;        // all, with ELF headers and padding
 };
+
+// What OUT COMMAND can be (runtime/apps/cli/commands.def).
+std::span<const std::string_view> program_commands();
+// Those of `wanted`, or all where that is empty. Throws UserError for one that there isn't.
+std::vector<std::string> choose_commands(const std::vector<std::string>& wanted);
 
 // Throws UserError if OUT cannot be written, before hours are spent on what would go there.
 void check_output(const std::string& output_path);

@@ -66,16 +66,9 @@ bool start_session(App& app, const Model& model, const SessionOptions& options, 
 
 // ---- Commands: each returns the exit code ----
 
-int run_complete(App& app, const Options& options);
-int run_chat(App& app, const Options& options);
-int run_tokenize(App& app, const Options& options);
-int run_logits(App& app, const Options& options);
-int run_dump(App& app, const Options& options);
-int run_bench(App& app, const Options& options);
-int run_perplexity(App& app, const Options& options);
-int run_info(App& app, const Options& options);
-int run_check(App& app, const Options& options);
-int run_help(App& app, const Options& options);
+#define COMMAND(kind, name, help) extern "C" int gc_command_##name(App& app, const Options& options);
+#include "runtime/apps/cli/commands.def"
+#undef COMMAND
 int print_version(App& app);
 
 // All of main: picks the command, reads its flags, runs it.

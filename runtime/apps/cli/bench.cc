@@ -357,7 +357,7 @@ int Bench::run() {
 
 }  // namespace
 
-int run_bench(App& app, const Options& options) {
+int gc_command_bench(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
   Model model;
   if (!open_model(app, options, &model)) return kExitError;

@@ -12,7 +12,7 @@ Str section_name(const gc_image_header* image, uint32_t i) {
 
 }  // namespace
 
-int run_check(App& app, const Options& options) {
+int gc_command_check(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
   Image opened;
   if (open_image(Str(), &opened, app.note()) != kOk) return app.fail_status(kErrImage);

@@ -113,7 +113,7 @@ void print_times(App& app, const Generator& generator, const GrammarConstraint& 
 
 }  // namespace
 
-int run_complete(App& app, const Options& options) {
+int gc_command_complete(App& app, const Options& options) {
   if (options.words.n != 0)
     return app.fail("unexpected argument '", options.words.values[0],
                     "': a prompt is given with -p; see 'help'");

@@ -81,7 +81,7 @@ bool run_tokens(App& app, Session& session, Span<const int32_t> ids) {
 
 }  // namespace
 
-int run_dump(App& app, const Options& options) {
+int gc_command_dump(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
   Model model;
   Vec<int32_t> ids(app.memory);

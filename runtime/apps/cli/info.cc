@@ -241,7 +241,7 @@ void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {
 
 }  // namespace
 
-int run_info(App& app, const Options& options) {
+int gc_command_info(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
   Facts facts;
   Tokenizer tokenizer;

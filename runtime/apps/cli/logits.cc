@@ -39,7 +39,7 @@ bool run_all(App& app, Session& session, Span<const int32_t> ids, bool decode, u
 
 }  // namespace
 
-int run_logits(App& app, const Options& options) {
+int gc_command_logits(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
   if (options.output == nullptr) return app.fail("no output: -o FILE");
   Model model;

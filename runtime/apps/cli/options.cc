@@ -61,7 +61,7 @@ struct CommandName {
   const char* help;
 };
 constexpr CommandName kCommandNames[] = {
-#define COMMAND(kind, name, help) {name, help},
+#define COMMAND(kind, name, help) {#name, help},
 #include "runtime/apps/cli/commands.def"
 #undef COMMAND
 };

@@ -276,7 +276,7 @@ int Perplexity::run() {
 
 }  // namespace
 
-int run_perplexity(App& app, const Options& options) {
+int gc_command_perplexity(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
   return Perplexity(app, options).run();
 }

@@ -5,6 +5,13 @@
 #include "runtime/core/cpu_features.h"
 
 namespace gcrt {
+
+// References that alone link nothing: where nobody asked the linker for a command its function is null, and what only it
+// uses stays out with it. The compiler asks for those of --with.
+#define COMMAND(kind, name, help) extern "C" [[gnu::weak]] int gc_command_##name(App& app, const Options& options);
+#include "runtime/apps/cli/commands.def"
+#undef COMMAND
+
 namespace {
 
 // What the design has and this build does not: said in one line instead of "unknown".
@@ -17,42 +24,36 @@ Str base_name(const char* path) {
   return name;
 }
 
-int run(App& app, Command command, const Options& options) {
+using Run = int (*)(App&, const Options&);
+
+// Null: not linked.
+Run function_of(Command command) {
   switch (command) {
-    case Command::kComplete:
-      return run_complete(app, options);
-    case Command::kChat:
-      return run_chat(app, options);
-    case Command::kTokenize:
-      return run_tokenize(app, options);
-    case Command::kLogits:
-      return run_logits(app, options);
-    case Command::kDump:
-      return run_dump(app, options);
-    case Command::kBench:
-      return run_bench(app, options);
-    case Command::kPerplexity:
-      return run_perplexity(app, options);
-    case Command::kInfo:
-      return run_info(app, options);
-    case Command::kCheck:
-      return run_check(app, options);
-    case Command::kHelp:
-      return run_help(app, options);
+#define COMMAND(kind, name, help) \
+  case Command::kind:             \
+    return gc_command_##name;
+#include "runtime/apps/cli/commands.def"
+#undef COMMAND
   }
-  return kExitError;
+  return nullptr;
 }
 
-bool has_template() { return gc_the_model.chat_program != nullptr; }
+int run(App& app, Command command, const Options& options) {
+  if (const Run run = function_of(command)) return run(app, options);
+  return app.fail("this file was made without '", command_name(command), "': the compiler's --with adds it");
+}
+
+bool can_chat() { return gc_the_model.chat_program != nullptr && function_of(Command::kChat) != nullptr; }
 
 void print_help(App& app, Command command) {
   Output& out = app.out;
   if (command == Command::kComplete || command == Command::kHelp) {
     out.print("usage: ", app.name, " -p TEXT [-n N] [flags]\n       ", app.name, " COMMAND [flags]\n");
-    if (has_template()) out.print("       ", app.name, "      (chats, on a terminal)\n");
+    if (can_chat()) out.print("       ", app.name, "      (chats, on a terminal)\n");
     out.print("\ncommands:\n");
     for (const Command each : kCommands)
-      out.print("  ", Left{command_name(each), 12}, command_help(each), "\n");
+      if (function_of(each))
+        out.print("  ", Left{command_name(each), 12}, command_help(each), "\n");
     out.print("\nflags of complete ('", app.name, " help COMMAND' for those of others):\n");
     print_flags(Command::kComplete, out);
     return;
@@ -70,12 +71,12 @@ Command choose_command(const Options& o) {
   const bool flags_of_chat = o.system || o.system_file || o.single_turn || o.template_variables;
   if (o.chat || flags_of_chat) return Command::kChat;
   const bool terminal = isatty(0) != 0 && isatty(1) != 0;
-  return terminal && !has_prompt(o) && o.words.n == 0 && has_template() ? Command::kChat : Command::kComplete;
+  return terminal && !has_prompt(o) && o.words.n == 0 && can_chat() ? Command::kChat : Command::kComplete;
 }
 
 }  // namespace
 
-int run_help(App& app, const Options& options) {
+int gc_command_help(App& app, const Options& options) {
   Command command = Command::kComplete;
   if (options.words.n > 1 || (options.words.n == 1 && !find_command(options.words.values[0], &command)))
     return app.fail("there is no command '", options.words.values[options.words.n - 1], "'");

@@ -39,7 +39,7 @@ void put_quoted(Output& out, Str text) {
 
 }  // namespace
 
-int run_tokenize(App& app, const Options& options) {
+int gc_command_tokenize(App& app, const Options& options) {
   Tokenizer tokenizer;
   if (!open_tokenizer(app, &tokenizer)) return kExitError;
   if (!tokenizer.available()) return app.fail("this file has no tokenizer");

@@ -506,6 +506,6 @@ void Chat::print_times() {
 
 }  // namespace
 
-int run_chat(App& app, const Options& options) { return Chat(app, options).run(); }
+int gc_command_chat(App& app, const Options& options) { return Chat(app, options).run(); }
 
 }  // namespace gcrt
