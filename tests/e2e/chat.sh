@@ -38,6 +38,16 @@ PY
 # A grammar, stop strings over several tokens, the context's end.
 say -st -p "Is the sky blue?" --grammar 'root ::= ("yes" | "no") "."' >"$work/one"
 grep -qxE "(yes|no)\." "$work/one" || fail "--grammar: $(cat "$work/one")"
+printf 'root ::= "Paris" | "Rome"\n' >"$work/city.gbnf"
+printf 'What is the capital of France?\nAnd of Italy?\n' | say --grammar-file "$work/city.gbnf" >"$work/answers"
+[ "$(cat "$work/answers")" = $'Paris\nRome' ] || fail "--grammar-file: $(cat "$work/answers")"
+schema='{"type": "object", "properties": {"city": {"type": "string", "maxLength": 12}, "big": {"type": "boolean"}},
+  "required": ["city", "big"], "additionalProperties": false}'
+echo "$schema" >"$work/schema.json"
+say -st -p "What is the capital of France?" -j "$schema" >"$work/one"
+python -c 'import json, sys; a = json.load(open(sys.argv[1])); assert list(a) == ["city", "big"] and a["big"] in (True, False)' \
+  "$work/one" || fail "-j: $(cat "$work/one")"
+say -st -p "What is the capital of France?" -jf "$work/schema.json" | cmp -s - "$work/one" || fail "-jf answers otherwise than -j"
 say -st -p "What is the capital of France?" -r " of France" >"$work/one"
 [ "$(cat "$work/one")" = "The capital" ] || fail "--reverse-prompt: $(cat "$work/one")"
 if "$smollm2" chat -st -c 64 --temp 0 -p "Tell a long story." >"$work/one" 2>"$work/stderr"; then fail "-c 64: no error"; fi

@@ -1,13 +1,82 @@
-// libFuzzer's entry: the first byte tells GBNF from schemas, a line of 0x01 the grammar from a text. What compiles is run over
-// the text; what does not must end in a message.
+// libFuzzer's entry: the first byte tells GBNF from schemas (bit 0), a byte 0x01 the grammar from a text. What does not
+// compile must end in a message. What does is run over the text; then masks are filled along tokens that the text's
+// bytes choose, and each must be what trying the tokens says.
 //
 //   bazel build --config=asan --copt=-fsanitize=fuzzer-no-link //tests/grammars:grammar_fuzz
 //   bazel-bin/tests/grammars/grammar_fuzz -max_len=2048 CORPUS_FOLDER
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
+#include "compiler/text/freeze.h"
+#include "compiler/text/test_vocab.h"
 #include "runtime/text/grammar.h"
+
+namespace {
+
+struct Vocabulary {
+  gc::text::FrozenVocab frozen;
+  gcrt::Tokenizer tokenizer;
+  gcrt::GrammarVocab vocab;
+
+  Vocabulary() {
+    gc::text::TestVocab made;
+    const std::vector<std::string> parts = {"a", "ab", "x", "0", "12", "-", ".", ",", ":", "\"", "\\", "u00",
+                                            "[", "]", "{", "}", " ", "\n", "é", "日", "true", "null"};
+    for (const std::string& p : parts) {
+      if (p.size() > 1) made.add(p, -1);
+      for (const std::string& q : parts) made.add(p + q, -1);
+    }
+    // Enough of one beginning to be a vocabulary of their own (rule_masks.h).
+    const std::string letters = "abcdex1";
+    for (int n = 0; n < 7 * 7 * 7 * 7; ++n) {
+      std::string word = " ";
+      for (int rest = n, i = 0; i < 4; ++i, rest /= 7) word += letters[static_cast<std::size_t>(rest % 7)];
+      made.add(word, -1);
+    }
+    frozen = gc::text::freeze(made.vocab, {0, "", false, "llama"});
+    if (tokenizer.open({frozen.blob.data(), frozen.blob.size()}) != gcrt::kOk) std::abort();
+    if (vocab.init(tokenizer) != gcrt::kOk) std::abort();
+  }
+};
+
+// Which tokens trying says: all of them, or from `first` on each 7th.
+void check_mask(gcrt::GrammarState& state, const gcrt::GrammarVocab& vocab,
+                const std::vector<std::uint64_t>& mask, int first) {
+  const gcrt::GrammarState::Mark mark = state.mark();
+  for (std::int32_t id = first; id < vocab.n_vocab(); id += 7) {
+    const gcrt::Status s = state.accept_token(id);
+    if (s == gcrt::kErrFull || !state.rewind(mark)) return;
+    if ((s == gcrt::kOk) == (mask[id / 64] >> (id % 64) & 1)) continue;
+    std::fprintf(stderr, "token %d: tried %d\n", id, s);
+    std::abort();
+  }
+}
+
+void check_masks(const gcrt::Grammar& grammar, gcrt::Str choices) {
+  static const Vocabulary* const made = new Vocabulary;
+  gcrt::GrammarState state;
+  if (state.init(&grammar, &made->vocab) != gcrt::kOk) std::abort();
+  std::vector<std::uint64_t> mask(made->vocab.mask_words());
+  for (std::size_t i = 0; i < choices.size() && i < 8; ++i) {
+    if (state.fill_mask({mask.data(), mask.size()}) != gcrt::kOk) return;
+    check_mask(state, made->vocab, mask, static_cast<int>(i % 7));
+    std::vector<std::int32_t> allowed;
+    for (std::int32_t id = 0; id < made->vocab.n_vocab(); ++id)
+      if (mask[id / 64] >> (id % 64) & 1) allowed.push_back(id);
+    // What is allowed always has a way to an end.
+    if (allowed.empty() && !grammar.allows_nothing()) std::abort();
+    if (allowed.empty()) return;
+    const std::uint8_t choice = static_cast<std::uint8_t>(choices[i]);
+    const std::int32_t id = allowed[choice * 0x9E3779B1u % allowed.size()];
+    if (state.accept_token(id) != gcrt::kOk) std::abort();
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
@@ -28,5 +97,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (state.init(&grammar, nullptr) != gcrt::kOk) std::abort();
   const gcrt::Status accepted = state.accept_bytes(text);
   if (accepted == gcrt::kOk && state.is_dead()) std::abort();
+  check_masks(grammar, text);
   return 0;
 }

@@ -78,6 +78,49 @@ TEST(Templates, FeaturesMatchJinja) {
   }
 }
 
+// Gemma 3's template has no system's turn; what it makes of conversations that models' users really send.
+TEST(Templates, Gemma3) {
+  std::ifstream in("tests/templates/gemma3.jinja");
+  std::stringstream source;
+  source << in.rdbuf();
+  auto prompt = [&](const Json& messages) {
+    const Json context = {{"messages", messages}, {"bos_token", "<bos>"}, {"add_generation_prompt", true}};
+    return outcome_of(source.str(), context.dump());
+  };
+  auto said = [](const char* role, const Json& content) {
+    return Json{{"role", role}, {"content", content}};
+  };
+  const std::string user = "<start_of_turn>user\n", end = "<end_of_turn>\n", model = "<start_of_turn>model\n";
+  EXPECT_EQ(prompt(Json::array({said("system", " Be brief. "), said("user", " Hi ")})).text,
+            "<bos>" + user + " Be brief. \n\nHi" + end + model);
+  EXPECT_EQ(prompt(Json::array({said("system", "x")})).text, "<bos>" + model);
+  EXPECT_EQ(prompt(Json::array({said("user", "q"), said("assistant", "r"), said("user", "s")})).text,
+            "<bos>" + user + "q" + end + model + "r" + end + user + "s" + end + model);
+  const Json parts =
+      Json::parse(R"([{"type": "text", "text": " p1 "}, {"type": "image"}, {"type": "text", "text": "p2"}])");
+  EXPECT_EQ(prompt(Json::array({said("user", parts)})).text,
+            "<bos>" + user + "p1<start_of_image>p2" + end + model);
+  EXPECT_EQ(prompt(Json::array({said("user", Json::array())})).text, "<bos>" + user + end + model);
+  const char* const alternate = "Conversation roles must alternate user/assistant/user/assistant/...";
+  const struct {
+    Json messages;
+    const char* error;
+  } wrong[] = {
+      {Json::array({said("user", "a"), said("user", "b")}), alternate},
+      {Json::array({said("assistant", "a")}), alternate},
+      {Json::array({said("developer", "a")}), alternate},
+      {Json::array({said("user", nullptr)}), "Invalid content type"},
+      {Json::array({said("user", 5)}), "Invalid content type"},
+      {Json::array(), "list object has no element 0"},
+      {nullptr, "None has no element 0"},
+  };
+  for (const auto& w : wrong) {
+    const Outcome got = prompt(w.messages);
+    EXPECT_FALSE(got.ok) << got.text;
+    EXPECT_NE(got.text.find(w.error), std::string::npos) << got.text << ", expected " << w.error;
+  }
+}
+
 // ---- where the output comes from ----
 
 // The output with what people wrote in [].

@@ -60,6 +60,10 @@ struct OutputRow {
   const char* json_open;  // kTagged: pattern; all arguments at once as JSON
   const char* json_close;
 
+  // Begins an answer that is NAME.call(key=value, ...), or code for the tool that runs it (python, ipython or
+  // code_interpreter), up to its end.
+  const char* code_open;
+
   // kHeaders: a header is what stands between the two.
   const char* header_open;
   const char* header_close;

@@ -81,7 +81,7 @@ bool OutputParser::make_marks() {
   ok = ok && add_mark(row_->section_open, Marker::kSection, true, thinking);
   if (!row_->section_open || (row_->flags & kBareCall))
     ok = ok && add_mark(row_->head, Marker::kHead, true, thinking);
-  return ok;
+  return ok && add_mark(row_->code_open, Marker::kCode, true, false);
 }
 
 bool OutputParser::add_mark(const char* pattern, Marker what, bool in_content, bool in_reasoning) {
@@ -159,6 +159,8 @@ OutputParser::Step OutputParser::step() {
       return nested();
     case State::kPython:
       return python();
+    case State::kCode:
+      return code();
     case State::kTail:
       return tail();
     case State::kDone:
@@ -251,10 +253,14 @@ OutputParser::Step OutputParser::act(const Mark& mark) {
     case Marker::kSection:
       return begin_section(row_->section_open);
     case Marker::kHead:
+    case Marker::kCode:
       undo_ = at_;
       bare_ = false;
       listed_ = list_ended_ = false;
       state_ = State::kSection;
+      if (mark.what == Marker::kHead) return Step::kMove;
+      take(mark.text.size());
+      state_ = State::kCode;
       return Step::kMove;
     case Marker::kHeader: {
       if (row_->reasoning_to) {

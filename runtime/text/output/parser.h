@@ -84,6 +84,7 @@ class OutputParser {
     kValue,      // in one
     kNested,     // tags within tags
     kPython,     // within f(...)
+    kCode,       // behind code_open
     kTail,
     kDone,
     kFailed,
@@ -102,7 +103,8 @@ class OutputParser {
     kSkip,
     kSection,
     kHead,
-    kHeader
+    kHeader,
+    kCode
   };
   struct Mark {
     Str text;
@@ -153,6 +155,8 @@ class OutputParser {
   Step json_arguments(JsonValue::Dialect dialect, JsonValue::Root root);
   Step arguments();
   Step python();
+  Step code();
+  Step begin_code();
   Step tail();
   Step after_call();
   Match other_object(Str rest) const;

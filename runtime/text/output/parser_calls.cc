@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kMaxWord = 256;  // bytes of a key, name or id in JSON
 
+// Tools that code is for.
+constexpr const char* kCodeTools[] = {"python", "ipython", "code_interpreter"};
 constexpr const char* kArgumentsFollow[] = {"~,~\"parameters\"", "~,~\"arguments\""};
 
 bool is_word(char c) {
@@ -462,6 +464,55 @@ OutputParser::Step OutputParser::python() {
   if (r == JsonValue::Result::kMore) return Step::kWait;
   if (r == JsonValue::Result::kBad) return fail("a value that is none, at", unread().sub(0, 40));
   value_begun_ = false;
+  return Step::kMove;
+}
+
+// ---- Code ----
+
+OutputParser::Step OutputParser::begin_code() {
+  const size_t space = skip_space(unread());
+  const Str rest = unread().sub(space);
+  if (rest.empty()) return Step::kWait;
+  if (rest[0] == '{' && row_->shape == CallShape::kObject) {
+    state_ = State::kSection;
+    return Step::kMove;
+  }
+  size_t n = 0;
+  while (n < rest.size() && is_word(rest[n])) ++n;
+  if (n == rest.size() && n <= kMaxWord && !final_) return Step::kWait;
+  Str runner;
+  for (const char* name : kCodeTools)
+    if (runner.empty() && tools_->find(name) >= 0) runner = name;
+  const Str called = Str(".call");
+  if (n < rest.size() && n <= kMaxWord && rest[n] == '(' && rest.sub(0, n).ends_with(called)) {
+    const Str name = rest.sub(0, n - called.size());
+    if (runner.empty() || tools_->find(name) >= 0) {
+      if (!begin_call(name, {})) return Step::kMove;
+      take(space + n + 1);
+      members_ = 0;
+      value_begun_ = false;
+      state_ = State::kPython;
+      return put_args("{") ? Step::kMove : no_memory();
+    }
+  }
+  if (runner.empty()) return plain();
+  if (!begin_call(runner, {})) return Step::kMove;
+  take(space);
+  value_as_ = ValueAs::kText;
+  return put_args("{\"code\":\"") ? Step::kMove : no_memory();
+}
+
+// All that comes is code.
+OutputParser::Step OutputParser::code() {
+  if (!calling_) return begin_code();
+  const Str rest = unread();
+  if (!put_string_piece(rest)) return no_memory();
+  take(rest.size());
+  if (!final_) return Step::kWait;
+  if (!put_args("\"}")) return no_memory();
+  state_ = State::kText;
+  open_part(false);
+  end_call();
   return Step::kMove;
 }
 

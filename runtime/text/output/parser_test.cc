@@ -29,10 +29,11 @@ OutputFormat format(const std::string& name) {
 std::string text(Str s) { return {s.data(), s.size()}; }
 
 // "(reasoning)content|name#id arguments|...", an error as "! message".
-std::string read(const std::string& row, const std::string& raw, OutputOptions options, size_t step) {
+std::string read(const std::string& row, const std::string& raw, OutputOptions options, size_t step,
+                 Str offered) {
   const OutputFormat f = format(row);
   ToolSet tools;
-  EXPECT_EQ(tools.open(kTools), kOk);
+  EXPECT_EQ(tools.open(offered), kOk);
   OutputParser p;
   EXPECT_EQ(p.begin(f, tools, options), kOk);
   Status s = kOk;
@@ -50,12 +51,18 @@ std::string read(const std::string& row, const std::string& raw, OutputOptions o
   return out;
 }
 
-std::string read(const std::string& row, const std::string& raw, OutputOptions options = {}) {
-  const std::string whole = read(row, raw, options, SIZE_MAX / 2);
-  const std::string bytes = read(row, raw, options, 1);
+std::string read(const std::string& row, const std::string& raw, OutputOptions options = {},
+                 Str offered = kTools) {
+  const std::string whole = read(row, raw, options, SIZE_MAX / 2, offered);
+  const std::string bytes = read(row, raw, options, 1, offered);
   // An error's message shows what follows, which may not have arrived.
   EXPECT_EQ(bytes.substr(0, bytes.find('!')), whole.substr(0, whole.find('!'))) << raw;
   return whole;
+}
+
+// With a tool that runs code.
+std::string read_code(const std::string& row, const std::string& raw) {
+  return read(row, raw, {}, R"([{"name": "ipython"}])");
 }
 
 TEST(OutputParser, FormatsWithoutPublishedCalls) {
@@ -140,6 +147,16 @@ TEST(OutputParser, Objects) {
   EXPECT_EQ(read("llama3", "{not JSON"), "{not JSON");
   EXPECT_EQ(read("llama3", R"({"name": "g", "parameters": {}})"), "! a call of a tool that was not offered");
   EXPECT_EQ(read("llama3", R"(<|python_tag|>{"name": "f", "parameters": {}})"), "|f {}");
+  // Built-in tools of Llama 3.1, and code for a tool that runs it.
+  EXPECT_EQ(read("llama3", R"(<|python_tag|>f.call(s="6\"2 é", n=2))"), R"(|f {"s":"6\"2 é","n":2})");
+  EXPECT_EQ(read("llama3", "<|python_tag|>now.call()"), "|now {}");
+  EXPECT_EQ(read("llama3", "<|python_tag|>f.call(s=\"6"), R"(|f {"s":"6...)");
+  EXPECT_EQ(read("llama3", "<|python_tag|>g.call(q=1)"), "! a call of a tool that was not offered");
+  EXPECT_EQ(read("llama3", "<|python_tag|>print(6)"), "<|python_tag|>print(6)");
+  EXPECT_EQ(read_code("llama3", "<|python_tag|>print(\"6\")\nx = 1"),
+            R"_(|ipython {"code":"print(\"6\")\nx = 1"})_");
+  EXPECT_EQ(read_code("llama3", "<|python_tag|>x.call(1)"), R"_(|ipython {"code":"x.call(1)"})_");
+  EXPECT_EQ(read_code("functionary-v3.1", "See: <|python_tag|>é = 1"), R"(See:|ipython {"code":"é = 1"})");
   EXPECT_EQ(read("llama3", R"({"name": "f", "parameters": {"n": 1}}; {"name": "now", "parameters": {}})"),
             R"(|f {"n": 1}|now {})");
   EXPECT_EQ(read("llama3", R"(See: {"name": "f", "parameters": {}})"),
