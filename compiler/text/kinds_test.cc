@@ -1,6 +1,8 @@
 // The kinds of tokenizers that walk a trie, and BPE over characters: cases by hand, twins that try everything on
 // random vocabularies, and damage that never reads outside.
+#include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <random>
 #include <string>
@@ -235,6 +237,50 @@ TEST(Kinds, DamageNeverReadsOutside) {
       gcrt::Vec<char> out;
       (void)k.encode("a quick x brown \xFF fox 漢字<s>\n\n 123", {true, true, {}}, ids);
       (void)k.decode(ids.span(), {true, true}, out);
+    }
+  }
+}
+
+// Seconds of this thread: neighbours on the machine don't count.
+double seconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Four times the text takes about four times as long (sixteen times, were it quadratic), whatever it is.
+TEST(Kinds, AMegabyteOfAnythingIsLinear) {
+  TestVocab wpm = wordpiece(), ugm = unigram(), rwkv(false), plamo, bpe, gemma4, spm;
+  rwkv.vocab.model = "rwkv", plamo.vocab.model = "plamo2", bpe.vocab.model = "gpt2",
+  bpe.vocab.pre = "llama-bpe";
+  gemma4.vocab.model = "gemma4";
+  std::mt19937 rng(8);
+  std::string random;
+  for (int i = 0; i < 1 << 20; ++i) random += static_cast<char>(rng() % 256);
+  for (TestVocab* t : {&wpm, &ugm, &rwkv, &plamo, &bpe, &gemma4, &spm}) {
+    std::string run;
+    for (int i = 1; i <= 16; ++i) t->add(run += 'a', -1 / static_cast<float>(i));
+    for (const char* s : {"▁", " ", "b", "ab", "▁ab", "the", "\n", "é", "漢", "1", "11"}) t->add(s, -1);
+  }
+  bpe.vocab.merges = {"a a", "aa aa", "aaaa aaaa", "a b", "1 1"};
+  gemma4.vocab.merges = {"a a", "aa aa", "aaaa aaaa", "a b", "1 1"};
+  bpe.vocab.scores.clear(), gemma4.vocab.scores.clear();
+  for (const TestVocab* t : {&wpm, &ugm, &rwkv, &plamo, &bpe, &gemma4, &spm}) {
+    const Opened k(t->vocab);
+    for (const std::string& unit :
+         {std::string("a"), std::string("ab"), std::string(" "), std::string("\n"), std::string("1"),
+          std::string("the quick ab, "), std::string("漢é"), random}) {
+      std::string text;
+      while (text.size() < 1 << 20) text += unit;
+      double quarter = 1e9, whole = 1e9;
+      for (int again = 0; again < 3 && !(whole < 8 * quarter + 0.05); ++again) {
+        const double begin = seconds();
+        k.encode(std::string_view(text).substr(0, text.size() / 4));
+        const double middle = seconds();
+        k.encode(text);
+        quarter = std::min(quarter, middle - begin), whole = std::min(whole, seconds() - middle);
+      }
+      EXPECT_LT(whole, 8 * quarter + 0.05) << t->vocab.model << " '" << unit.substr(0, 20) << "'";
     }
   }
 }
