@@ -111,12 +111,12 @@ class Attention : Scope {
     };
     if (c.spec.ahead) return whole_rows();
     if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
-    // Fewer units than workers over a long context: workers share the ranges of positions.
+    // Few rows over a long context, whose units don't divide evenly: workers share the ranges of positions.
     Value* step = frame_.ptr(Slot::step);
     Value* n = frame_.i64(Slot::n_rows);
     Value* units = b_.CreateMul(n, e_.i64(c.spec.kv_heads));
-    Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)),
-                              b_.CreateICmpULT(units, frame_.i64(Slot::workers)));
+    Value* uneven = b_.CreateICmpNE(b_.CreateURem(units, frame_.i64(Slot::workers)), e_.i64(0));
+    Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)), uneven);
     // Rows on tiles have ranges of their own.
     if (attn_has_tiles(e_.isa(), c.spec))
       few = b_.CreateAnd(few, b_.CreateICmpEQ(frame_.i64(Slot::n_prompt), e_.i64(0)));

@@ -270,16 +270,23 @@ llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
     Vec v(e);
     llvm::IRBuilder<>& b = e.b();
     const Angles angles = make_angles(e, key.rope);
-    e.for_range(a["item_begin"], a["item_end"], 1, [&](Value* item) {
-      const Unit unit = emit_unit(e, key, a["step"], b.CreateUDiv(item, a["ranges"]));
+    auto item = [&](Value* item, Value* index, Value* before) {
+      const Unit unit = emit_unit(e, key, a["step"], index);
       const Ranges ranges = ranges_of(e, unit);
       Value* range = b.CreateAdd(ranges.first, b.CreateURem(item, a["ranges"]));
       e.if_then(b.CreateICmpSLE(range, ranges.last), [&] {
         const Blocks blocks = emit_blocks(e, key, a, unit);
-        emit_queries(v, key, a, unit, angles, a["scratch"]);
+        e.if_then(b.CreateICmpNE(index, before),
+                  [&] { emit_queries(v, key, a, unit, angles, a["scratch"]); });
         Value* partial = e.at(a["partials"], item, attn_partial_bytes(key));
         range_record(e, key, unit, blocks, a["scratch"], partial, range);
       });
+    };
+    // A unit's first item is one that it has, and makes the queries for those that follow.
+    e.for_range(a["item_begin"], a["item_end"], 1, {e.i64(-1)}, [&](Value* i, const Emitter::Values& in) {
+      Value* index = b.CreateUDiv(i, a["ranges"]);
+      item(i, index, in[0]);
+      return Emitter::Values{index};
     });
   });
 }

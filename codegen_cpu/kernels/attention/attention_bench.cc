@@ -4,6 +4,7 @@
 //
 //   bazel run //codegen_cpu/kernels/attention:attention_bench [-- --benchmark_filter=...]
 #include <benchmark/benchmark.h>
+#include <immintrin.h>
 
 #include <ctime>
 #include <numeric>
@@ -93,6 +94,12 @@ double seconds(const std::function<void()>& f) {
   return now() - begin;
 }
 
+// Out of all caches: a token reads its whole context once, after gigabytes of other things.
+__attribute__((target("clflushopt"))) void evict(const std::uint8_t* p, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; i += 64) _mm_clflushopt(const_cast<std::uint8_t*>(p + i));
+  _mm_mfence();
+}
+
 // ---- Attention ----
 
 struct Shape {
@@ -149,8 +156,12 @@ void run(benchmark::State& state, const Shape& s) {
   const std::int64_t read_bytes = (s.context + GC_KV_BLOCK - 1) / GC_KV_BLOCK * bytes;
   double ours = 1e9, bound = 1e9;
   for (auto _ : state) {
+    state.PauseTiming();
+    if (s.rows == 1) evict(pool.data(), read_bytes);
+    state.ResumeTiming();
     ours = std::min(ours, seconds(attention));
     state.PauseTiming();
+    if (s.rows == 1) evict(pool.data(), read_bytes);
     bound = std::min(bound, seconds([&] {
                        if (s.rows == 1)
                          read(pool.data(), read_bytes, y.data());
@@ -177,7 +188,8 @@ void decode(benchmark::State& state) {
 }
 BENCHMARK(decode)
     ->ArgNames({"group", "dim", "context", "kv"})
-    ->ArgsProduct({{1, 4}, {64, 128, 256}, {8192, 32768}, {GC_KV_F32, GC_KV_F16, GC_KV_BF16, GC_KV_Q8_0}});
+    ->ArgsProduct(
+        {{1, 4, 8}, {64, 96, 128, 256}, {8192, 32768}, {GC_KV_F32, GC_KV_F16, GC_KV_BF16, GC_KV_Q8_0}});
 
 void prompt(benchmark::State& state) {
   run(state, {256, state.range(0), state.range(1), 512, static_cast<int>(state.range(2))});

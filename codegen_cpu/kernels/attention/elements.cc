@@ -152,6 +152,16 @@ void widen_key_row(Vec& v, const AttnSpec& spec, Value* keys, Value* d, Value* w
   }
 }
 
+// The scale of 32 dimensions of the value of position `slot`, in all lanes. The bits in all lanes, then widened: a single one would be inserted into a register and wait for its last use.
+Value* value_scale(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* block) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  Value* scales =
+      e.at(values, slot, 2 * kv_scales(spec.v_dim, spec.kv_type), kv_scales_offset(spec.v_dim, spec.kv_type));
+  Value* bits = v.splat(e.load(b.getInt16Ty(), e.at(scales, block, std::int64_t{2}), 2));
+  return b.CreateFPExt(b.CreateBitCast(bits, v.type(e.f16())), v.type());
+}
+
 }  // namespace
 
 Value* load_kv(Vec& v, int kv_type, Value* p, int count) {
@@ -190,16 +200,6 @@ Value* key_scales(Vec& v, const AttnSpec& spec, Value* keys, Value* first) {
   Emitter& e = v.e();
   return e.at(keys, e.b().CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{GC_KV_BLOCK * 2},
               kv_scales_offset(spec.k_dim, spec.kv_type));
-}
-
-// The bits in all lanes, then widened: a single one would be inserted into a register and wait for its last use.
-Value* value_scale(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* block) {
-  Emitter& e = v.e();
-  llvm::IRBuilder<>& b = e.b();
-  Value* scales =
-      e.at(values, slot, 2 * kv_scales(spec.v_dim, spec.kv_type), kv_scales_offset(spec.v_dim, spec.kv_type));
-  Value* bits = v.splat(e.load(b.getInt16Ty(), e.at(scales, block, std::int64_t{2}), 2));
-  return b.CreateFPExt(b.CreateBitCast(bits, v.type(e.f16())), v.type());
 }
 
 void store_key(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {

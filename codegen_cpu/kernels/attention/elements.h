@@ -25,9 +25,6 @@ std::pair<llvm::Value*, llvm::Value*> load_pairs(Vec& v, llvm::Value* p, int cou
 llvm::Value* load_scaled(Vec& v, llvm::Value* p, llvm::Value* scale, int count = Vec::kLanes);
 // Where the scales of 32 dimensions of a block's keys are, from dimension `first` (a multiple of 32) on: f16[64].
 llvm::Value* key_scales(Vec& v, const AttnSpec& spec, llvm::Value* keys, llvm::Value* first);
-// The scale of 32 dimensions of the value of position `slot`, in all lanes.
-llvm::Value* value_scale(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot,
-                         llvm::Value* block);
 
 // Of the value of position `slot`, from dimension `at` on. Not for types in pairs.
 llvm::Value* load_value(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot, llvm::Value* at,

@@ -40,13 +40,15 @@ class RangeEmitter {
     e_.for_range(first, b_.CreateAdd(last, e_.i64(1)), 1, [&](Value* block) {
       Value* keys = emit_block(e_, s_, blocks_, block);
       Value* values = e_.at(keys, kv_part_bytes(s_.k_dim, s_.kv_type));
+      const Tiles::Ahead values_ahead = {values, kv_part_bytes(s_.v_dim, s_.kv_type)};
+      const Tiles::Ahead keys_ahead = {next_keys(block), kv_part_bytes(s_.k_dim, s_.kv_type)};
       Value* origin = b_.CreateShl(block, 6);
       Value* begin = maximum(b_.CreateSub(a_["lo"], origin), e_.i64(0));
       Value* end = minimum(b_.CreateSub(a_["hi"], origin), e_.i64(GC_KV_BLOCK));
       tiles_.over_keys(keys, a_["wide"], [&](Value* k, Value* from, Value* to, bool fresh) {
         in_parts([&](std::int64_t g, int n) {
           tiles_.scores(e_.at(a_["q"], g * s_.k_dim * 4), k, e_.at(a_["p"], g * GC_KV_BLOCK * 4), n, from, to,
-                        fresh);
+                        fresh, g == 0 ? values_ahead : Tiles::Ahead{});
         });
       });
       if (s_.cap != 0) tiles_.cap(a_["p"], heads);
@@ -57,7 +59,7 @@ class RangeEmitter {
         in_parts([&](std::int64_t g, int n) {
           const Tiles::Weigh w = {e_.at(o_, g * s_.v_dim * 4), e_.at(a_["p"], g * GC_KV_BLOCK * 4),
                                   e_.at(softmax_.alpha, g * 4)};
-          tiles_.weigh(columns, w, begin, end, n);
+          tiles_.weigh(columns, w, begin, end, n, g == 0 ? keys_ahead : Tiles::Ahead{});
         });
       });
     });
@@ -67,6 +69,13 @@ class RangeEmitter {
   Value* maximum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSGT(a, b), a, b); }
   Value* minimum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); }
   Value* f32_at(Value* base, Value* i) { return e_.at(base, i, std::int64_t{4}); }
+
+  // Of the block after this one, where the table has one.
+  Value* next_keys(Value* block) {
+    Value* next = b_.CreateAdd(block, e_.i64(1));
+    if (!s_.ring) next = minimum(next, b_.CreateSub(blocks_.n, e_.i64(1)));
+    return emit_block(e_, s_, blocks_, next);
+  }
 
   // body(first, count) for tiles of the group's heads, unrolled.
   void in_parts(const std::function<void(std::int64_t, int)>& body) {

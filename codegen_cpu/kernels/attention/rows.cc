@@ -131,7 +131,7 @@ class RowsEmitter {
     tiles_.over_keys(keys, wide_, [&](Value* k, Value* from, Value* to, bool fresh) {
       over_tiles([&](Value* g) {
         tiles_.scores(e_.at(q_, g, s_.k_dim * 4), k, e_.at(p_, g, std::int64_t{GC_KV_BLOCK * 4}), tile, from,
-                      to, fresh);
+                      to, fresh, {});
       });
     });
     if (s_.cap != 0) tiles_.cap(p_, queries_);
@@ -151,7 +151,7 @@ class RowsEmitter {
       over_tiles([&](Value* g) {
         const Tiles::Weigh w = {e_.at(o, g, s_.v_dim * 4), e_.at(p_, g, std::int64_t{GC_KV_BLOCK * 4}),
                                 f32_at(alpha_, g)};
-        tiles_.weigh(columns, w, begin, end, tile);
+        tiles_.weigh(columns, w, begin, end, tile, {});
       });
     });
   }

@@ -17,7 +17,9 @@ namespace {
 constexpr int kKeyVectors = GC_KV_BLOCK / Vec::kLanes;
 constexpr std::int64_t kDims = 64;        // of keys widened at a time: 16 KB
 constexpr std::int64_t kMostVectors = 8;  // of values widened at a time: 32 KB
-constexpr std::int64_t kMostQueries = 6;  // 6 x 4 accumulators of 16 lanes with AVX-512, 6 x 1 with AVX2
+// Queries of a tile: 6 x 4 accumulators of 16 lanes with AVX-512, 6 x 1 with AVX2. A single row's heads rather share
+// what is widened in registers, 8 x 2.
+constexpr std::int64_t kMostQueries = 6, kMostOfARow = 8;
 
 // n things in the fewest parts of at most `limit`, evenly.
 std::int64_t even_part(std::int64_t n, std::int64_t limit) {
@@ -45,7 +47,7 @@ Tiles::Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries)
       widened_(widened),
       kv_type_(widened ? int{GC_KV_F32} : spec.kv_type),
       element_(kv_element_bytes(kv_type_)),
-      queries_(queries_of(queries)),
+      queries_(!widened && e_.isa().has_avx512 ? even_part(queries, kMostOfARow) : queries_of(queries)),
       vectors_(tile_vectors(e_.isa(), queries_, kv_in_pairs(kv_type_) || kv_has_scales(kv_type_))) {}
 
 std::int64_t Tiles::queries_of(std::int64_t queries) { return even_part(queries, kMostQueries); }
@@ -70,7 +72,14 @@ void Tiles::over_keys(Value* keys, Value* wide, const Keys& body) {
   });
 }
 
-void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh) {
+// Bytes [step * bytes, (step + 1) * bytes) from base on, into the second-level cache: a part fills the first.
+void Tiles::prefetch(Value* base, Value* step, std::int64_t bytes) {
+  Value* from = e_.at(base, step, bytes);
+  for (std::int64_t i = 0; i < bytes; i += 64) e_.prefetch(e_.at(from, i), 2);
+}
+
+void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh,
+                   Ahead ahead) {
   const std::int64_t part = even_part(kKeyVectors, vectors_);
   for (std::int64_t c0 = 0; c0 < kKeyVectors; c0 += part) {
     const int vectors = static_cast<int>(std::min<std::int64_t>(part, kKeyVectors - c0));
@@ -82,6 +91,8 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* 
     const int dims = kv_in_pairs(kv_type_) ? 2 : 1;  // that lie together
     auto add = [&](Value* d, const Values& in, const Values& scales) {
       Values next(in), k[2];
+      if (ahead.base && c0 == 0)
+        prefetch(ahead.base, b_.CreateUDiv(d, e_.i64(dims)), ahead.bytes * dims / s_.k_dim);
       Value* row = e_.at(keys, d, GC_KV_BLOCK * element_, c0 * Vec::kLanes * element_ * dims);
       for (int c = 0; c < vectors; ++c) {
         Value* at = e_.at(row, c * Vec::kLanes * element_ * dims);
@@ -202,7 +213,7 @@ void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
   auto some = [&](Value* at, std::int64_t vectors, int count) {
     const std::vector<int> counts(static_cast<std::size_t>(vectors), count);
     const std::int64_t slots = kv_in_pairs(s_.kv_type) ? 2 : 1;  // that lie together
-    if (kv_has_scales(kv_type_)) return body({at, counts, values, 0});
+    if (kv_has_scales(kv_type_)) return body({at, counts, values, 0, wide});
     if (!widened_) return body({at, counts, e_.at(values, at, element_ * slots), s_.v_dim * element_});
     // One after the other: at their own stride, a power of two as a rule, they would fall on few sets of the cache.
     const std::int64_t stride = vectors * Vec::kLanes * 4;
@@ -224,6 +235,7 @@ void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
     });
     body({at, counts, wide, stride});
   };
+  if (kv_has_scales(kv_type_)) widen_value_scales(values, wide);
   if (whole > 0) {
     // Equal parts as a loop, a shorter rest after it.
     const std::int64_t loops = whole / part;
@@ -235,24 +247,40 @@ void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
     some(e_.i64(whole * Vec::kLanes), 1, static_cast<int>(s_.v_dim % Vec::kLanes));
 }
 
+// A block's scales at once: one alone costs as much as 16, for each position and 32 dimensions.
+void Tiles::widen_value_scales(Value* values, Value* wide) {
+  Value* from = e_.at(values, kv_scales_offset(s_.v_dim, s_.kv_type));
+  e_.for_range(0, GC_KV_BLOCK * kv_scales(s_.v_dim, s_.kv_type), Vec::kLanes, [&](Value* i) {
+    v_.store(v_.load_f16(e_.at(from, i, std::int64_t{2})), e_.at(wide, i, std::int64_t{4}));
+  });
+}
+
 // Those of one position, of a type with scales.
 Values Tiles::scaled_values(const Columns& columns, Value* key) {
   Values x;
   Value* scale = nullptr;
+  Value* scales = e_.at(columns.scales, key, 4 * kv_scales(s_.v_dim, s_.kv_type));
   const std::size_t shared =
       columns.counts.size() > 1 ? 2 : 1;  // parts of several vectors begin with a scale's first
   for (std::size_t c = 0; c < columns.counts.size(); ++c) {
     Value* at = b_.CreateAdd(columns.at, e_.i64(static_cast<std::int64_t>(c) * Vec::kLanes));
     if (c % shared == 0)
-      scale = value_scale(v_, s_, columns.values, key, b_.CreateUDiv(at, e_.i64(kKvScaleBlock)));
+      scale = v_.load_splat(e_.at(scales, b_.CreateUDiv(at, e_.i64(kKvScaleBlock)), std::int64_t{4}));
     Value* from = e_.at(e_.at(columns.values, key, s_.v_dim), at);
     x.push_back(load_scaled(v_, from, scale, columns.counts[c]));
   }
   return x;
 }
 
-void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n) {
+void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n, Ahead ahead) {
   const int vectors = static_cast<int>(columns.counts.size());
+  const int slots = kv_in_pairs(kv_type_) ? 2 : 1;
+  // The columns' share of what is ahead, a piece with each step over the positions.
+  Value* share = ahead.base ? e_.at(ahead.base, columns.at, ahead.bytes / s_.v_dim) : nullptr;
+  const std::int64_t piece = ahead.bytes / s_.v_dim * vectors * Vec::kLanes * slots / GC_KV_BLOCK;
+  auto prefetch_at = [&](Value* key) {
+    if (share) prefetch(share, b_.CreateUDiv(key, e_.i64(slots)), piece);
+  };
   auto place = [&](int g, int c) {
     return e_.at(w.o, columns.at, std::int64_t{4}, (g * s_.v_dim + std::int64_t{c} * Vec::kLanes) * 4);
   };
@@ -273,6 +301,7 @@ void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* e
   if (kv_in_pairs(kv_type_)) {
     // A position before the first has the weight 0; the one after the last may be memory that nobody wrote.
     auto pair = [&](Value* key, bool both, Values sums) {
+      prefetch_at(key);
       Values x[2];
       Value* row = e_.at(columns.values, key, columns.stride);
       for (int c = 0; c < vectors; ++c) {
@@ -290,6 +319,7 @@ void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* e
   } else {
     acc = e_.for_range(begin, end, 1, acc, [&](Value* key, const Values& in) {
       Values next(in), x;
+      prefetch_at(key);
       if (kv_has_scales(kv_type_)) {
         x = scaled_values(columns, key);
       } else {

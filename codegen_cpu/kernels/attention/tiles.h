@@ -33,22 +33,30 @@ class Tiles {
   using Keys = std::function<void(Value* keys, Value* begin, Value* end, bool fresh)>;
   void over_keys(Value* keys, Value* wide, const Keys& body);
 
-  // Queries of a tile, of `queries` in all.
+  // Queries of a widened tile, of `queries` in all.
   static std::int64_t queries_of(std::int64_t queries);
   std::int64_t queries() const { return queries_; }
 
+  // What is read next: its lines are asked for evenly while a block is multiplied. Hardware that follows a stream stops
+  // at the end of a page, and a block is a few pages.
+  struct Ahead {
+    Value* base = nullptr;  // null: nothing
+    std::int64_t bytes = 0;
+  };
+
   // p[n][64] = q[n][k_dim] . k, all 64 positions, over dimensions [begin, end); added to what p has unless `fresh`.
   // n <= queries().
-  void scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh);
+  void scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh, Ahead ahead);
 
   // Dimensions of the values that a tile takes at once: the first (i64), how many of each vector of 16, where those of
   // position 0 are, and bytes from position to position (of pairs: half of what is from pair to pair; of types with scales
-  // values are the block's part, and the stride isn't used).
+  // values are the block's part, the stride isn't used, and scales are those of the block, f32[64][ceil(v_dim / 32)]).
   struct Columns {
     Value* at;
     std::vector<int> counts;
     Value* values;
     std::int64_t stride;
+    Value* scales = nullptr;
   };
   // A block's values at positions [begin, end), all dimensions.
   void over_values(Value* values, Value* wide, Value* begin, Value* end,
@@ -57,7 +65,7 @@ class Tiles {
   struct Weigh {
     Value *o, *p, *alpha;
   };
-  void weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n);
+  void weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n, Ahead ahead);
 
   // p[n][64]: cap tanh(p / cap).
   void cap(Value* p, Value* n);
@@ -71,7 +79,9 @@ class Tiles {
   void softmax(const Softmax& s, Value* n);
 
  private:
+  void widen_value_scales(Value* values, Value* wide);
   Values scaled_values(const Columns& columns, Value* key);
+  void prefetch(Value* base, Value* step, std::int64_t bytes);
 
   Vec& v_;
   Emitter& e_;
