@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/core/huge_pages.h"
 
 namespace gcrt {
 namespace {
 
-constexpr size_t kPoolAlign = 64;
 constexpr uint32_t kState = 0, kSnapshot = 1, kSlots = 2;  // of a sequence in a recurrent group
 
 uint32_t blocks_for(uint32_t positions) { return positions / GC_KV_BLOCK + (positions % GC_KV_BLOCK != 0); }
@@ -73,7 +73,7 @@ Status KvCache::init_slots(uint32_t g) {
   uint32_t n = 0;
   if (!checked_mul(options_.n_seqs, kSlots, &n) || !checked_mul<uint64_t>(slot, n, &pool.bytes))
     return kErrMemory;
-  pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, kPoolAlign));
+  pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, large_alignment(pool.bytes)));
   if (pools_[g] == nullptr) return kErrMemory;
   bytes_ += pool.bytes;
   for (uint32_t s = 0; s < options_.n_seqs; ++s) {
@@ -97,8 +97,9 @@ Status KvCache::init_group(uint32_t g) {
     return kErrMemory;
   if (!pool.free.resize(n) || !pool.uses.resize(n)) return kErrMemory;
   if (pool.bytes != 0) {
-    pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, kPoolAlign));
+    pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, large_alignment(pool.bytes)));
     if (pools_[g] == nullptr) return kErrMemory;
+    want_huge_pages(pools_[g], pool.bytes);
   }
   pool.n_blocks = n;
   bytes_ += pool.bytes;
@@ -114,7 +115,7 @@ Status KvCache::init_group(uint32_t g) {
 
 void KvCache::reset() {
   for (uint32_t g = 0; g < pools_.size(); ++g)
-    if (pools_[g] != nullptr) allocator_.put(pools_[g], groups_[g].bytes, kPoolAlign);
+    if (pools_[g] != nullptr) allocator_.put(pools_[g], groups_[g].bytes, large_alignment(groups_[g].bytes));
   pools_.reset();
   groups_.reset();
   seqs_.reset();

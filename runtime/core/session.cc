@@ -1,19 +1,15 @@
 #include "runtime/core/session.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "runtime/base/format.h"
+#include "runtime/core/huge_pages.h"
 
 namespace gcrt {
 namespace {
 
 // Ranges of positions that attention can give to workers apart, for few rows; see the kernels.
 uint32_t splits_cap(uint32_t n_ctx) { return GC_REDUNDANT_ROWS * (n_ctx / 512 + 2); }
-
-// Matrix products read and write megabytes of it again and again: a tenth to a quarter faster on pages of 2 MB.
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
-uint64_t arena_alignment(uint64_t bytes) { return bytes < kHugePage ? 64 : kHugePage; }
 
 struct Run {
   const gc_step* step;
@@ -90,10 +86,9 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
                    allocator) != kOk)
     return out_of_memory();
   arena_bytes_ = need.arena - lists;
-  arena_ = static_cast<uint8_t*>(allocator.get(arena_bytes_, arena_alignment(arena_bytes_)));
+  arena_ = static_cast<uint8_t*>(allocator.get(arena_bytes_, large_alignment(arena_bytes_)));
   if (arena_ == nullptr) return out_of_memory();
-  if (arena_bytes_ >= kHugePage)
-    madvise(arena_, arena_bytes_ & ~(kHugePage - 1), MADV_HUGEPAGE);  // may be refused: slower, not wrong
+  want_huge_pages(arena_, arena_bytes_);
   if (options_.threads.run != nullptr) {
     pool_.use(options_.workers, options_.threads);
     return kOk;
@@ -104,7 +99,7 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
 }
 
 Session::~Session() {
-  if (arena_ != nullptr) allocator_.put(arena_, arena_bytes_, arena_alignment(arena_bytes_));
+  if (arena_ != nullptr) allocator_.put(arena_, arena_bytes_, large_alignment(arena_bytes_));
 }
 
 // Rows, outputs and room in the cache for them.
