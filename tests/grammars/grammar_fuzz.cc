@@ -24,8 +24,9 @@ struct Vocabulary {
 
   Vocabulary() {
     gc::text::TestVocab made;
-    const std::vector<std::string> parts = {"a", "ab", "x", "0", "12", "-", ".", ",", ":", "\"", "\\", "u00",
-                                            "[", "]", "{", "}", " ", "\n", "é", "日", "true", "null"};
+    const std::vector<std::string> parts = {"a", "ab", "x",  "0",   "12",   "-",   ".", ",",
+                                            ":", "\"", "\\", "u00", "[",    "]",   "{", "}",
+                                            " ", "\n", "é",  "日",  "true", "null"};
     for (const std::string& p : parts) {
       if (p.size() > 1) made.add(p, -1);
       for (const std::string& q : parts) made.add(p + q, -1);

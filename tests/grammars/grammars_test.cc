@@ -1,4 +1,5 @@
-// Grammars as people write them (*.gbnf here), each with texts that it accepts and texts that it refuses.
+// Grammars as people write them (*.gbnf here), each with texts that it accepts and texts that it refuses; the answers
+// that masks are timed along (mask_bench.cc).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -64,6 +65,26 @@ TEST(Grammars, AcceptAndRefuse) {
     };
     for (const std::string& text : t.accepted) EXPECT_TRUE(accepts(text)) << t.name << ": " << text;
     for (const std::string& text : t.refused) EXPECT_FALSE(accepts(text)) << t.name << ": " << text;
+  }
+}
+
+TEST(Grammars, Answers) {
+  for (const char* name :
+       {"arithmetic.gbnf", "c.gbnf", "chess.gbnf", "english.gbnf", "japanese.gbnf", "json.gbnf", "list.gbnf",
+        "person.json", "words.gbnf", "fields.gbnf", "glued.gbnf"}) {
+    const std::string file = name, source = gc::read_text_file("tests/grammars/" + file);
+    const std::string text =
+        gc::read_text_file("tests/grammars/answers/" + file.substr(0, file.find('.')) + ".txt");
+    gcrt::Grammar grammar;
+    char message[256] = {};
+    ASSERT_EQ(file.ends_with(".json") ? grammar.compile_json_schema({source.data(), source.size()}, message)
+                                      : grammar.compile_gbnf({source.data(), source.size()}, message),
+              gcrt::kOk)
+        << name << ": " << message;
+    gcrt::GrammarState state;
+    ASSERT_EQ(state.init(&grammar, nullptr), gcrt::kOk);
+    EXPECT_EQ(state.accept_bytes({text.data(), text.size()}), gcrt::kOk) << name;
+    EXPECT_TRUE(state.can_end()) << name;
   }
 }
 

@@ -1,7 +1,9 @@
 // Masks over a real vocabulary: how long a token waits for its mask along an answer, and with --check whether every
 // bit is right (each token tried by itself).
 //
-//   bazel run -c opt //tests/grammars:mask_bench -- MODEL.gguf [--check] (GRAMMAR.gbnf | SCHEMA.json) TEXT_FILE...
+//   bazel run -c opt //tests/grammars:mask_bench -- MODEL.gguf [--check] [(GRAMMAR.gbnf | SCHEMA.json) TEXT_FILE...]
+//
+// Without a grammar: those of this folder, along its answers/.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -85,35 +87,14 @@ void follow(gcrt::GrammarState& state, const gcrt::GrammarVocab& vocab, const st
   }
 }
 
-void run(int argc, char** argv) {
-  bool check = false;
-  std::vector<std::string> files;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--check") == 0)
-      check = true;
-    else
-      files.push_back(argv[i]);
-  }
-  if (files.size() < 2) gc::throw_user("usage: mask_bench MODEL.gguf [--check] GRAMMAR TEXT_FILE...");
-  const gc::gguf::File file = gc::gguf::File::open(files[0]);
-  std::vector<std::string> warnings;
-  const gc::text::FrozenVocab frozen = gc::text::freeze(
-      gc::gguf::read_vocab(file, &warnings), {0, "", false, file.get_string("general.architecture", "")});
-  gcrt::Tokenizer tokenizer;
-  GC_CHECK(tokenizer.open({frozen.blob.data(), frozen.blob.size()}) == gcrt::kOk);
-  gcrt::GrammarVocab vocab;
-  auto begin = Clock::now();
-  GC_CHECK(vocab.init(tokenizer) == gcrt::kOk);
-  std::printf("vocabulary: %d tokens, %u nodes, %.1f ms\n", vocab.n_vocab(), vocab.trie().n_nodes(),
-              us(begin) * 1e-3);
-
-  const std::string source = gc::read_text_file(files[1]);
+void measure(const gcrt::GrammarVocab& vocab, const std::string& path, const std::vector<std::string>& texts,
+             bool check) {
+  const std::string source = gc::read_text_file(path);
   gcrt::Grammar grammar;
   char message[512] = {};
-  begin = Clock::now();
-  const bool json = files[1].ends_with(".json");
-  const gcrt::Status s =
-      json ? grammar.compile_json_schema(str(source), message) : grammar.compile_gbnf(str(source), message);
+  double begin = Clock::now();
+  const gcrt::Status s = path.ends_with(".json") ? grammar.compile_json_schema(str(source), message)
+                                                 : grammar.compile_gbnf(str(source), message);
   if (s != gcrt::kOk) gc::throw_user(message);
   const double compiled = us(begin);
   for (bool prepared : {false, true}) {
@@ -123,22 +104,54 @@ void run(int argc, char** argv) {
     if (prepared) GC_CHECK(state.prepare() == gcrt::kOk);
     const double prepare = us(begin);
     Result result;
-    for (std::size_t i = 2; i < files.size(); ++i)
-      follow(state, vocab, gc::read_text_file(files[i]), check, &result);
+    for (const std::string& text : texts) follow(state, vocab, gc::read_text_file(text), check, &result);
     double sum = 0, worst = 0;
     for (double t : result.times) sum += t, worst = std::max(worst, t);
+    const auto& counts = state.masks()->counts();
     std::printf(
-        "%-28s compile %.2f ms, prepare %.1f ms; %zu masks: mean %.1f us, worst %.0f us; %zu states, %llu "
-        "walks, "
-        "%llu of %llu kept, %.1f MB\n",
-        files[1].substr(files[1].rfind('/') + 1).c_str(), compiled * 1e-3, prepare * 1e-3,
-        result.times.size(), sum / static_cast<double>(std::max<std::size_t>(1, result.times.size())), worst,
-        grammar.program().states.size(), static_cast<unsigned long long>(state.masks()->counts().walks),
-        static_cast<unsigned long long>(state.masks()->counts().kept),
-        static_cast<unsigned long long>(state.masks()->counts().fills),
+        "%-16s compile %.2f ms, prepare %5.1f ms; %3zu masks: mean %6.1f us, worst %5.0f us; %zu states, "
+        "%llu "
+        "walks, %llu of %llu kept, %.1f MB\n",
+        path.substr(path.rfind('/') + 1).c_str(), compiled * 1e-3, prepare * 1e-3, result.times.size(),
+        sum / static_cast<double>(std::max<std::size_t>(1, result.times.size())), worst,
+        grammar.program().states.size(), static_cast<unsigned long long>(counts.walks),
+        static_cast<unsigned long long>(counts.kept), static_cast<unsigned long long>(counts.fills),
         static_cast<double>(state.machine()->bytes()) * 1e-6);
     if (check) std::printf("  wrong bits: %llu\n", static_cast<unsigned long long>(result.wrong));
     if (check) break;
+  }
+}
+
+void run(int argc, char** argv) {
+  bool check = false;
+  std::vector<std::string> files;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--check") == 0)
+      check = true;
+    else
+      files.push_back(argv[i]);
+  }
+  if (files.empty() || files.size() == 2)
+    gc::throw_user("usage: mask_bench MODEL.gguf [--check] [GRAMMAR TEXT_FILE...]");
+  const gc::gguf::File file = gc::gguf::File::open(files[0]);
+  std::vector<std::string> warnings;
+  const gc::text::FrozenVocab frozen = gc::text::freeze(
+      gc::gguf::read_vocab(file, &warnings), {0, "", false, file.get_string("general.architecture", "")});
+  gcrt::Tokenizer tokenizer;
+  GC_CHECK(tokenizer.open({frozen.blob.data(), frozen.blob.size()}) == gcrt::kOk);
+  gcrt::GrammarVocab vocab;
+  const auto begin = Clock::now();
+  GC_CHECK(vocab.init(tokenizer) == gcrt::kOk);
+  std::printf("vocabulary: %d tokens, %u nodes, %.1f ms\n", vocab.n_vocab(), vocab.trie().n_nodes(),
+              us(begin) * 1e-3);
+
+  if (files.size() > 1) return measure(vocab, files[1], {files.begin() + 2, files.end()}, check);
+  const std::string folder = "tests/grammars/";
+  for (const char* name :
+       {"arithmetic.gbnf", "c.gbnf", "chess.gbnf", "english.gbnf", "japanese.gbnf", "json.gbnf", "list.gbnf",
+        "person.json", "words.gbnf", "fields.gbnf", "glued.gbnf"}) {
+    const std::string stem(name, std::strchr(name, '.'));
+    measure(vocab, folder + name, {folder + "answers/" + stem + ".txt"}, check);
   }
 }
 

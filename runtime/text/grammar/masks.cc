@@ -53,15 +53,19 @@ Status Masks::add_taken(Local& l, uint32_t most, bool counted, Span<uint64_t> ma
   if (l.plain) add_mask(mask, vocab_.plain(counted ? most : UINT32_MAX));
   if (!l.mask.empty()) add_mask(mask, l.mask);
   if (!counted || l.upto.empty()) {
-    for (const RuleMasks::Taken& t : l.taken)
-      if (!counted || t.turns <= most) set_bit(mask, t.id);
+    for (const RuleMasks::Taken& t : l.taken) {
+      if (counted && t.turns > most) break;
+      set_bit(mask, t.id);
+    }
     return kOk;
   }
   Vec<uint64_t>& upto = l.upto[min_of(most, l.most_turns)];
   if (upto.empty()) {
     if (!upto.resize(vocab_.mask_words())) return kErrMemory;
-    for (const RuleMasks::Taken& t : l.taken)
-      if (t.turns <= most) set_bit(upto.span(), t.id);
+    for (const RuleMasks::Taken& t : l.taken) {
+      if (t.turns > most) break;
+      set_bit(upto.span(), t.id);
+    }
   }
   add_mask(mask, upto);
   return kOk;
@@ -100,24 +104,28 @@ Status Masks::add_item(Machine::Item item, uint32_t part, uint32_t depth, Span<u
 Status Masks::add_rests(Local& l, Situation from, uint32_t least, uint32_t most, uint32_t depth,
                         Span<uint64_t> mask, bool* whole) {
   if (machine_.status() != kOk) return machine_.status();
-  uint64_t first[4], both = 0;
-  machine_.first_bytes(from, first);
-  for (int i = 0; i < 4; ++i) both |= first[i] & l.shared.bits[i];
-  if (both) {
-    // A token of too many turns may have left after fewer.
-    *whole = most < max_of(l.most_turns, l.plain ? vocab_.longest_plain() : 0u);
-    if (!*whole && !rules_.find_early(l)) return broken();
-    *whole = *whole || l.early_whole;
+  RuleMasks::Bytes first;
+  machine_.first_bytes(from, first.bits);
+  const RuleMasks::Bytes both = first & l.shared;
+  // A token of too many turns may have left after fewer.
+  const bool few = l.loop && most < max_of(l.most_turns, l.plain ? vocab_.longest_plain() : 0u);
+  if (both.any()) {
+    if (!rules_.find_early(l) || (few && !rules_.find_late(l, both))) return broken();
+    *whole = l.early_whole || (few && l.late_whole);
     if (*whole) return kOk;
   }
-  for (int early = 0; early <= (both != 0); ++early)
-    for (const RuleMasks::Leaving& leaving : early ? l.early : l.leaving) {
+  const Vec<RuleMasks::Leaving>* const all[] = {&l.leaving, &l.early, &l.late};
+  for (const Vec<RuleMasks::Leaving>* groups : all) {
+    if (groups != &l.leaving && !both.any()) break;
+    if (groups == &l.late && !few) break;
+    for (const RuleMasks::Leaving& leaving : *groups) {
       if (leaving.turns < least || leaving.turns > most) continue;
       for (int32_t id : leaving.ends) set_bit(mask, id);
       if (from == kDead) continue;
       for (uint32_t rests : leaving.rests)
         if (const Status s = add(from, rests, depth + 1, mask); s != kOk) return s;
     }
+  }
   return machine_.status();
 }
 
@@ -184,6 +192,8 @@ Status Masks::prepare_returns(Local& l, uint32_t rule, Span<uint64_t> scratch) {
           const Situation to = machine_.returned(machine_.frame_over_hole(call.to));
           if (machine_.status() != kOk) return machine_.status();
           if (const Status s = add_rests(l, to, 0, UINT32_MAX, 0, scratch, &whole); s != kOk) return s;
+          // As when no turns are left.
+          if (const Status s = add_rests(l, to, 0, 0, 0, scratch, &whole); s != kOk) return s;
         }
     }
   return kOk;
@@ -219,7 +229,32 @@ Status Masks::prepare() {
         if (const Status s = prepare_returns(*l, rule, scratch.span()); s != kOk) return s;
       }
     }
-  return kOk;
+  return walk_around(scratch.span());
+}
+
+// What depends on true stacks shows along texts: a few of them, of tokens that are chosen at random.
+Status Masks::walk_around(Span<uint64_t> mask) {
+  uint32_t random = 1;
+  for (int text = 0; text < 4; ++text) {
+    Situation s = machine_.start();
+    for (int token = 0; token < 12 && s != kDead && counts().nodes < kMostPrepared; ++token) {
+      if (const Status status = fill(s, mask); status != kOk) return status;
+      uint64_t allowed = 0;
+      for (uint64_t word : mask) allowed += static_cast<uint64_t>(__builtin_popcountll(word));
+      if (allowed == 0) break;
+      random = random * 1664525 + 1013904223;
+      uint64_t chosen = (random >> 8) % allowed;
+      size_t w = 0;
+      for (; chosen >= static_cast<uint64_t>(__builtin_popcountll(mask[w])); ++w)
+        chosen -= static_cast<uint64_t>(__builtin_popcountll(mask[w]));
+      uint64_t bits = mask[w];
+      for (; chosen; --chosen) bits &= bits - 1;
+      const int32_t id = static_cast<int32_t>(w * 64) + __builtin_ctzll(bits);
+      for (char c : vocab_.text(id)) s = machine_.step(s, static_cast<uint8_t>(c));
+    }
+  }
+  fills_ = found_ = 0;
+  return machine_.status();
 }
 
 }  // namespace grammar

@@ -8,8 +8,7 @@
 // the vocabulary. (XGrammar's adaptive masks are the same idea with the rests checked one by one, over a sorted list; it
 // merges where texts are ambiguous, or walks.)
 //
-// The whole vocabulary is walked with the true stack only where turns of a counted repetition are few and other readings of
-// the same bytes begin with what the turns take too, or where rests would take too much memory.
+// The whole vocabulary is walked with the true stack only where rests would take too much memory.
 //
 // Masks of whole situations are kept too, the last few: within a string the situation is the same after each token.
 #include <stdint.h>
@@ -33,7 +32,7 @@ class Masks {
   // mask: [vocab.mask_words()].
   Status fill(Situation s, Span<uint64_t> mask);
   // Finds out states' own tokens beforehand, so that no token waits for it: of all states, and of those that rules
-  // return to over the rests that leave them, as long as that takes a fraction of a second.
+  // return to over the rests that leave them, and along a few texts, as long as that takes a fraction of a second.
   Status prepare();
   // To be called after Machine::collect().
   void forget_situations();
@@ -64,6 +63,7 @@ class Masks {
                    Span<uint64_t> mask, bool* whole);
   Status add_taken(Local& l, uint32_t most, bool counted, Span<uint64_t> mask);
   bool walk(Situation s, uint32_t part, uint64_t most, Span<uint64_t> mask);
+  Status walk_around(Span<uint64_t> mask);
   Status prepare_returns(Local& l, uint32_t rule, Span<uint64_t> scratch);
   Status broken() const { return machine_.status() != kOk ? machine_.status() : kErrMemory; }
 

@@ -176,8 +176,8 @@ Status RuleMasks::find(Local& l) {
     sort(l.taken.data(), l.taken.size(),
          [](const Taken& a, const Taken& b) { return a.turns != b.turns ? a.turns < b.turns : a.id < b.id; });
     l.most_turns = l.taken.empty() ? 0 : l.taken.back().turns;
-    if (l.taken.size() > 256 && !l.upto.resize(l.most_turns + 1)) return kErrMemory;
-  } else if (l.taken.size() > 1024) {
+    if (l.taken.size() > kMostListed && !l.upto.resize(l.most_turns + 1)) return kErrMemory;
+  } else if (l.taken.size() > kMostListed) {
     if (!l.mask.resize(vocab_.mask_words())) return kErrMemory;
     for (const Taken& t : l.taken)
       l.mask[static_cast<size_t>(t.id) / 64] |= uint64_t{1} << (static_cast<size_t>(t.id) % 64);
@@ -320,6 +320,44 @@ Status RuleMasks::walk_early(Local& l, Situation start) {
       if (l.early_whole) return kOk;
     }
     i = within ? i + 1 : node.skip;
+  }
+  return kOk;
+}
+
+bool RuleMasks::find_late(Local& l, const Bytes& bytes) {
+  if (l.late_whole || !l.late_of.add(bytes)) return true;
+  leaves_.clear();
+  l.late.clear();
+  ++walks_;
+  const Situation start = start_of(l);
+  return machine_.status() == kOk && walk_late(l, start) == kOk && machine_.status() == kOk &&
+         (l.late_whole || take_rests(l.late, &l.late_whole) == kOk);
+}
+
+Status RuleMasks::walk_late(Local& l, Situation start) {
+  const Part part = this->part(l.part);
+  const Trie& trie = *part.trie;
+  Situation at[Trie::kMostBytes + 1];
+  uint32_t turns[Trie::kMostBytes + 1];
+  at[part.base] = start, turns[part.base] = 0;
+  for (uint32_t i = part.begin; i < part.end;) {
+    const Trie::Node& node = trie[i];
+    ++nodes_;
+    const Situation s = machine_.step(at[node.depth - 1], node.byte);
+    if (s == kDead || machine_.n_items(s) == 0) {
+      i = node.skip;
+      continue;
+    }
+    at[node.depth] = s;
+    turns[node.depth] = turns[node.depth - 1] + (machine_.flags(s) & Machine::kTurn ? 1 : 0);
+    for (uint32_t child = i + 1; machine_.flags(s) & Machine::kReturns && child < node.skip;
+         child = trie[child].skip)
+      if (l.late_of.has(trie[child].byte) && machine_.step(s, trie[child].byte) != kDead &&
+          !add_nodes(part, child, trie[child].skip, node.depth, turns[node.depth]))
+        return kErrMemory;
+    l.late_whole = leaves_.size() > kMostLate;
+    if (l.late_whole) return kOk;
+    ++i;
   }
   return kOk;
 }

@@ -17,7 +17,8 @@
 // such a byte (`shared`); the text is ambiguous there. They are found out when that happens.
 //
 // Within a counted repetition the same is found out for the turns of the repetition together with how many turns a token
-// takes: one walk serves all counts.
+// takes: one walk serves all counts. A token that takes more turns than are left may yet have left before a byte that
+// the turns take too; such places are found out for all tokens, of those bytes alone (`late`).
 #include <stdint.h>
 
 #include "runtime/base/status.h"
@@ -43,6 +44,10 @@ class RuleMasks {
     bool has(uint8_t b) const { return bits[b / 64] >> (b % 64) & 1; }
     void add(uint8_t b) { bits[b / 64] |= uint64_t{1} << (b % 64); }
     bool add(const Bytes& more);  // true: some are new
+    Bytes operator&(const Bytes& b) const {
+      return {{bits[0] & b.bits[0], bits[1] & b.bits[1], bits[2] & b.bits[2], bits[3] & b.bits[3]}};
+    }
+    bool any() const { return (bits[0] | bits[1] | bits[2] | bits[3]) != 0; }
   };
   struct Taken {
     int32_t id;
@@ -70,6 +75,9 @@ class RuleMasks {
     Vec<Leaving> leaving;
     bool early_known = false, early_whole = false;
     Vec<Leaving> early;
+    Bytes late_of = {};
+    bool late_whole = false;
+    Vec<Leaving> late;
   };
 
   RuleMasks(Machine& machine, const VocabTrie& vocab, Allocator a);
@@ -80,8 +88,9 @@ class RuleMasks {
   // Of a state over a part; `loop`: as the body of that repetition, over any count, 0: not so. Null: memory is out, or the
   // machine broke.
   Local* local(uint32_t state, uint32_t loop, uint32_t part);
-  // Finds out l.early. False as null is above.
+  // Find out l.early, and l.late of these bytes at least. False as null is above.
   bool find_early(Local& l);
+  bool find_late(Local& l, const Bytes& bytes);
   Part part(uint32_t number) const {
     return number == kVocabulary ? Part{&vocab_.trie(), 0, vocab_.trie().n_nodes(), 0} : parts_[number - 1];
   }
@@ -96,7 +105,9 @@ class RuleMasks {
     uint32_t turns, begin;
     int32_t id;  // ~n: part n
   };
-  static constexpr size_t kMostRests = 400'000;      // of a state
+  static constexpr size_t kMostRests = 400'000;  // of a state
+  static constexpr size_t kMostLate = 50'000;
+  static constexpr size_t kMostListed = 4000;        // taken tokens, rather than as a mask
   static constexpr size_t kLarge = 2000;             // rests that are a part of the trie that they come from
   static constexpr uint64_t kMostNodes = 8'000'000;  // of all tries of rests: about 100 MB
 
@@ -105,6 +116,7 @@ class RuleMasks {
   Status find(Local& l);
   Status walk(Local& l, Situation start);
   Status walk_early(Local& l, Situation start);
+  Status walk_late(Local& l, Situation start);
   bool add_own(const Part& part, uint32_t node, uint32_t turns);
   bool add_nodes(const Part& part, uint32_t begin, uint32_t end, uint32_t depth, uint32_t turns);
   Status leave(Local& l, uint32_t node, Situation s, bool within, uint32_t turns);
