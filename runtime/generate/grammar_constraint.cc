@@ -17,7 +17,7 @@ int64_t now_ns() {
 
 Status GrammarConstraint::init(Kind kind, Str text, const Tokenizer& tokenizer, Span<char> message) {
   const int64_t start = now_ns();
-  Status s = kind == Kind::kGbnf ? grammar_.compile_gbnf(text, message)
+  Status s = kind == Kind::kGbnf ? grammar_.compile_gbnf(text, message, &tokenizer)
                                  : grammar_.compile_json_schema(text, message);
   if (s != kOk) return s;
   if (grammar_.allows_nothing()) {

@@ -27,7 +27,8 @@ class Grammar {
   explicit Grammar(Allocator a = libc_allocator()) : allocator_(a), program_(a) {}
 
   // kErrInput: one line in `message`, "line 3: ..." or "rule 'x' ...". kErrFull: too large. kErrMemory.
-  Status compile_gbnf(Str text, Span<char> message);
+  // References to tokens need a vocabulary.
+  Status compile_gbnf(Str text, Span<char> message, const Tokenizer* vocabulary = nullptr);
   // Draft 2020-12; grammar/schema.h has the rules. kErrInput: the text is no JSON or no schema; kErrUnsupported: a keyword
   // that cannot be enforced, "#/properties/a: uniqueItems is not supported".
   Status compile_json_schema(Str text, Span<char> message);
@@ -53,7 +54,7 @@ using GrammarVocab = grammar::VocabTrie;
 // Where a text is in a grammar. Not for two threads at once.
 class GrammarState {
  public:
-  explicit GrammarState(Allocator a = libc_allocator()) : allocator_(a) {}
+  explicit GrammarState(Allocator a = libc_allocator()) : allocator_(a), numbers_(a) {}
   GrammarState(const GrammarState&) = delete;
   GrammarState& operator=(const GrammarState&) = delete;
   ~GrammarState() { close(); }
@@ -68,7 +69,7 @@ class GrammarState {
   // kErrInput: the text isn't allowed; the state is dead then. kErrFull: the grammar is ambiguous beyond reason.
   Status accept_bytes(Str bytes);
   // A token that ends a generation is allowed where the text may end, and changes nothing. Others without text (control
-  // tokens) are not.
+  // tokens) are where the grammar names them.
   Status accept_token(int32_t id);
   // May the text end here?
   bool can_end() const { return machine_->flags(at_) & grammar::Machine::kEnds; }
@@ -96,6 +97,10 @@ class GrammarState {
  private:
   static constexpr size_t kMostBytes = 64 << 20;  // of a machine, before it forgets
   void close();
+  grammar::Situation after_text(Str bytes) const;
+  grammar::Situation after_number(int32_t id) const;
+  Status arrive(grammar::Situation s);
+  Status add_numbers(Span<uint64_t> mask);
 
   Allocator allocator_;
   const GrammarVocab* vocab_ = nullptr;
@@ -103,6 +108,10 @@ class GrammarState {
   grammar::Masks* masks_ = nullptr;
   grammar::Situation at_ = grammar::kDead;
   uint64_t collections_ = 0;
+  bool names_tokens_ = false;
+  // Tokens allowed by their numbers, of the last situation that allowed some.
+  grammar::Situation numbers_of_ = grammar::kNone;
+  Vec<uint64_t> numbers_;
 };
 
 }  // namespace gcrt

@@ -17,8 +17,8 @@
 //
 // Randomness: draw number i of a seed is SplitMix64's output at counter i, its top 53 bits as a number in [0, 1). So
 // a state is two integers (and the moving averages of mirostat and adaptive_p), and the same seed gives the same
-// text on every machine (candidates.h says why the
-// probabilities do not differ either). Where llama.cpp's generator is wanted bit for bit, this is not it.
+// text on every machine (candidates.h says why the probabilities do not differ either). Where llama.cpp's generator
+// is wanted bit for bit, this is not it.
 //
 // At 262,144 tokens and default parameters a token costs 0.12 ms (candidates.h has the figures). Buffers are made by
 // the first token and kept.

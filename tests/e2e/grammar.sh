@@ -37,6 +37,14 @@ generate --temp 0 -jf "$work/person.json" | cat >"$work/streamed"
 generate --temp 0 -jf "$work/person.json" >"$work/out"
 same "$work/out" "$work/streamed" 'streamed and whole'
 
+# A grammar may name tokens, and does not reach beyond the vocabulary.
+generate --temp 0 --grammar 'root ::= <|im_start|> ("user" | "assistant") !<|im_start|>{3}' --special --ids >"$work/out"
+[[ "$(cat "$work/out")" =~ ^1,[0-9]+(,[0-9]+)+$ ]] || fail "a token of the grammar: $(cat "$work/out")"
+code=0
+"$work/model" -p x --grammar 'root ::= <[49152]>' >/dev/null 2>"$work/err" || code=$?
+[ "$code" = 1 ] || fail "a token that is none: exit code $code"
+grep -q 'the vocabulary has no such token' "$work/err" || fail "$(cat "$work/err")"
+
 code=0
 "$work/model" -p x -j '{"uniqueItems": true}' >/dev/null 2>"$work/err" || code=$?
 [ "$code" = 1 ] || fail "an unsupported schema: exit code $code"

@@ -39,6 +39,9 @@ const char* const kGrammars[] = {
     R"g(root ::= (field sep){1,40}
        field ::= [^\n]{0,6}
        sep ::= "\n" | ", ")g",
+    // Tokens by their numbers: control tokens, those with a text, others.
+    R"g(root ::= <think> [a-z ]* !</think>{0,3} </think> (<[40]> | "x" <[41]> | [a-e]){2})g",
+    R"g(root ::= (!<think> "," | <[300]> <[301]>)+)g",
 };
 
 std::vector<std::string> pieces() {
@@ -68,6 +71,7 @@ class MaskTest : public ::testing::Test {
   void SetUp() override {
     gc::text::TestVocab made;
     for (const std::string& p : pieces()) made.add(p, -1);
+    for (const char* p : {"<think>", "</think>"}) made.add(p, 0, gc::text::TokenType::kControl);
     frozen_ = gc::text::freeze(made.vocab, {0, "", false, "llama"});
     ASSERT_EQ(tokenizer_.open({frozen_.blob.data(), frozen_.blob.size()}), gcrt::kOk);
     ASSERT_EQ(vocab_.init(tokenizer_), gcrt::kOk);
@@ -114,7 +118,7 @@ TEST_F(MaskTest, AreWhatTryingSays) {
     for (const char* source : kGrammars) {
       gcrt::Grammar g;
       char message[256] = {};
-      ASSERT_EQ(g.compile_gbnf(source, message), gcrt::kOk) << source << ": " << message;
+      ASSERT_EQ(g.compile_gbnf(source, message, &tokenizer_), gcrt::kOk) << source << ": " << message;
       check(g, prepared, source);
     }
     for (const char* name : {"arithmetic", "c", "chess", "list", "japanese", "json"}) {
@@ -125,6 +129,44 @@ TEST_F(MaskTest, AreWhatTryingSays) {
       check(g, prepared, name);
     }
   }
+}
+
+TEST_F(MaskTest, TokensByNumber) {
+  auto fault = [this](const char* source) {
+    gcrt::Grammar g;
+    char message[256] = {};
+    EXPECT_EQ(g.compile_gbnf(source, message, &tokenizer_), gcrt::kErrInput) << source;
+    return std::string(message);
+  };
+  EXPECT_EQ(fault("root ::= <nosuch>"), "line 1: '<nosuch>' is not one token of the vocabulary");
+  EXPECT_EQ(fault("root ::= <[99999999999999]>"), "line 1: the vocabulary has no such token");
+  EXPECT_EQ(fault("root ::= <[1x]>"), "line 1: expected the number of a token");
+
+  const std::int32_t think = vocab_.n_vocab() - 2, end = think + 1;
+  auto accepts = [this](const std::string& source, const std::vector<std::int32_t>& ids) {
+    gcrt::Grammar g;
+    char message[256] = {};
+    EXPECT_EQ(g.compile_gbnf({source.data(), source.size()}, message, &tokenizer_), gcrt::kOk)
+        << source << ": " << message;
+    gcrt::GrammarState state;
+    EXPECT_EQ(state.init(&g, &vocab_), gcrt::kOk);
+    for (std::int32_t id : ids)
+      if (state.accept_token(id) != gcrt::kOk) return false;
+    return state.can_end();
+  };
+  const std::int32_t a = gc::text::TestVocab::kByte0 + 'a', b = a + 1;
+  EXPECT_TRUE(accepts("root ::= <think> !</think>* </think> \"a\"", {think, b, a, think, end, a}));
+  EXPECT_FALSE(accepts("root ::= <think> !</think>* </think> \"a\"", {think, b, end, b}));
+  EXPECT_FALSE(accepts("root ::= <think> !</think>* </think> \"a\"", {b, end, a}));
+  EXPECT_TRUE(accepts("root ::= \"a\" | <[0]>", {0}));
+  EXPECT_TRUE(accepts("root ::= \"a\" | <[0]>", {a}));
+  EXPECT_FALSE(accepts("root ::= !<[0]>", {0}));
+  EXPECT_FALSE(accepts("root ::= !<[0]>", {2}));  // it ends a generation
+  EXPECT_TRUE(accepts("root ::= !<[0]>{3}", {a, 1, end}));
+  // A token that has a text may be meant by its number or by its text.
+  const std::string both = "root ::= <[" + std::to_string(a) + "]> \"1\" | \"a2\"";
+  EXPECT_TRUE(accepts(both, {a, gc::text::TestVocab::kByte0 + '1'}));
+  EXPECT_TRUE(accepts(both, {a, gc::text::TestVocab::kByte0 + '2'}));
 }
 
 }  // namespace

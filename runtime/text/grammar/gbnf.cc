@@ -1,6 +1,7 @@
 #include "runtime/text/grammar/gbnf.h"
 
 #include "runtime/base/format.h"
+#include "runtime/text/grammar/token_refs.h"
 #include "runtime/text/utf8.h"
 
 namespace gcrt {
@@ -19,8 +20,9 @@ int hex_value(char c) {
 
 class Parser {
  public:
-  Parser(Str text, Network& n, Span<char> message)
+  Parser(Str text, const Tokenizer* vocabulary, Network& n, Span<char> message)
       : text_(text),
+        vocabulary_(vocabulary),
         n_(n),
         message_(message),
         groups_(n.allocator()),
@@ -167,6 +169,33 @@ class Parser {
     last_ = {true, f, first_node};
   }
 
+  // <[id]>, <text>, and either with ! before it.
+  bool token(Fragment* f) {
+    const bool others = peek() == '!';
+    const size_t begin = at_ + others;
+    size_t end = begin;
+    while (end < text_.size() && text_[end] != '>' && text_[end] != '\n') ++end;
+    if (end == text_.size() || text_[end] != '>') return fault("a token has no closing '>'");
+    const Str name = text_.sub(begin, end + 1 - begin);
+    if (!vocabulary_ || !vocabulary_->available()) return fault("a token (<...>) needs a model's vocabulary");
+    int64_t id = 0;
+    if (name.size() > 4 && name[1] == '[' && name[name.size() - 2] == ']') {
+      for (char c : name.sub(2, name.size() - 4)) {
+        if (c < '0' || c > '9') return fault("expected the number of a token");
+        id = min_of<int64_t>(id * 10 + (c - '0'), INT32_MAX);
+      }
+      if (id >= vocabulary_->n_vocab()) return fault("the vocabulary has no such token");
+    } else {
+      Vec<int32_t> ids(n_.allocator());
+      if (vocabulary_->encode(name, {false, true, {}}, ids) != kOk) return out_of_memory();
+      if (ids.size() != 1) return fault("'", name, "' is not one token of the vocabulary");
+      id = ids[0];
+    }
+    at_ = end + 1;
+    *f = n_.of_token(static_cast<int32_t>(id), others);
+    return true;
+  }
+
   // To the end of the rule. Groups are on a stack of our own: they may be nested any number of times.
   bool alternatives(Fragment* body) {
     if (!open_group()) return false;
@@ -211,7 +240,9 @@ class Parser {
       } else if (c == '*' || c == '+' || c == '?' || c == '{') {
         if (!repetition()) return false;
       } else if (c == '<' || (c == '!' && peek(1) == '<')) {
-        return fault("references to tokens (<...>) are not supported");
+        Fragment f;
+        if (!token(&f)) return false;
+        set_last(f, first);
       } else if (is_name(c)) {
         const uint32_t r = lookup(name());
         if (r == kNone) return out_of_memory();
@@ -362,6 +393,7 @@ class Parser {
   }
 
   Str text_;
+  const Tokenizer* vocabulary_;
   Network& n_;
   Span<char> message_;
   Status status_ = kOk;
@@ -375,8 +407,8 @@ class Parser {
 
 }  // namespace
 
-Status parse_gbnf(Str text, Network& out, uint32_t* root, Span<char> message) {
-  return Parser(text, out, message).run(root);
+Status parse_gbnf(Str text, const Tokenizer* vocabulary, Network& out, uint32_t* root, Span<char> message) {
+  return Parser(text, vocabulary, out, message).run(root);
 }
 
 }  // namespace grammar

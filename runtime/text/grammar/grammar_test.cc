@@ -187,7 +187,8 @@ TEST(Gbnf, Faults) {
       {"root ::= \"\\uD800\"", "line 1: there is no such character"},
       {"root ::= \"\\U00110000\"", "line 1: there is no such character"},
       {"root ::= \"\xFF\"", "line 1: the text is not UTF-8"},
-      {"root ::= <[12]>", "line 1: references to tokens (<...>) are not supported"},
+      {"root ::= <[12]>", "line 1: a token (<...>) needs a model's vocabulary"},
+      {"root ::= !<x", "line 1: a token has no closing '>'"},
       {"root ::= \"a\" root", "rule 'root' can never come to an end"},
   };
   for (const auto& c : cases) EXPECT_EQ(fault(c.grammar), c.message) << c.grammar;

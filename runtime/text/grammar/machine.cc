@@ -298,6 +298,18 @@ Situation Machine::compute(Situation s, uint8_t byte) {
   return to;
 }
 
+Situation Machine::join(Situation a, Situation b) {
+  if (status_ != kOk || b == kDead || a == b) return a;
+  if (a == kDead) return b;
+  begin();
+  const Situation both[] = {a, b};
+  for (const Situation s : both) {
+    flags_ |= flags(s);
+    for (size_t i = 0; i < n_items(s); ++i) add_item(item(s, i).state, item(s, i).frame);
+  }
+  return finish();
+}
+
 Situation Machine::situation_of(Item item) {
   if (status_ != kOk) return kDead;
   begin();

@@ -61,6 +61,8 @@ class Machine {
     return {w[1 + 2 * i], w[2 + 2 * i]};
   }
 
+  // Both.
+  Situation join(Situation a, Situation b);
   // The situation of one item.
   Situation situation_of(Item item);
   // The bytes that it has steps by, as bits.

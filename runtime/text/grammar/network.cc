@@ -1,6 +1,7 @@
 #include "runtime/text/grammar/network.h"
 
 #include "runtime/base/sort.h"
+#include "runtime/text/grammar/token_refs.h"
 
 namespace gcrt {
 namespace grammar {
@@ -103,6 +104,23 @@ Fragment Network::of_chars(Span<const Range> ranges) {
   chars(f.start, ranges, f.end);
   return f;
 }
+Fragment Network::of_token(int32_t id, bool others) {
+  const Fragment f = {node(), node()};
+  uint32_t same = node(), other = node();  // the bytes so far are the token's, or not
+  bytes(f.start, kTokenMark, kTokenMark, same);
+  for (int place = 0; place < kTokenBytes; ++place) {
+    const bool last = place + 1 == kTokenBytes;
+    const uint8_t byte = token_byte(id, place);
+    const uint32_t next_same = last && !others ? f.end : node(), next_other = last ? f.end : node();
+    bytes(same, byte, byte, next_same);
+    if (others && byte > kTokenLo) bytes(same, kTokenLo, byte - 1, next_other);
+    if (others && byte < kTokenHi) bytes(same, byte + 1, kTokenHi, next_other);
+    if (others && place) bytes(other, kTokenLo, kTokenHi, next_other);
+    same = next_same, other = next_other;
+  }
+  return f;
+}
+
 Fragment Network::of_rule(uint32_t rule) {
   const Fragment f = {node(), node()};
   call(f.start, rule, f.end);

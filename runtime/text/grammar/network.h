@@ -63,6 +63,8 @@ class Network {
   Fragment of_text(Str text);
   Fragment of_chars(Span<const Range> ranges);
   Fragment of_rule(uint32_t rule);
+  // A token by its number (token_refs.h), or any other.
+  Fragment of_token(int32_t id, bool others);
   Fragment sequence(Fragment a, Fragment b);
   Fragment either(Fragment a, Fragment b);
   // `f` min to max times (kUnbounded: no end). Its nodes are all those from `first_node` on, so that it may be copied.

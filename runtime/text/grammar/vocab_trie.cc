@@ -1,6 +1,7 @@
 #include "runtime/text/grammar/vocab_trie.h"
 
 #include "runtime/base/sort.h"
+#include "runtime/text/grammar/token_refs.h"
 #include "runtime/text/utf8.h"
 
 namespace gcrt {
@@ -105,6 +106,9 @@ Status VocabTrie::init(const Tokenizer& tokenizer) {
     // What ends a generation is no text, whatever it is spelled.
     if (is_eog(id)) continue;
     if (const Status s = tokenizer.append_piece(id, false, text_); s != kOk) return s;
+    // That byte is in no text that a grammar allows, and means something else there (token_refs.h).
+    for (size_t i = begin; i < text_.size(); ++i)
+      if (static_cast<uint8_t>(text_[i]) == kTokenMark) text_.truncate(begin);
     const uint32_t bytes = static_cast<uint32_t>(text_.size()) - begin;
     if (bytes == 0 || bytes > Trie::kMostBytes) continue;
     TrieEntry e = {0, begin, bytes, id, plain_characters(Str(text_.data() + begin, bytes))};
