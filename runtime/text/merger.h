@@ -5,6 +5,10 @@
 // Symbols are a linked list in one array, pairs a heap. A pair is never taken out of the heap when one of its symbols
 // changes: a symbol only ever grows, and only by swallowing its right neighbour, so a pair still is what it was exactly
 // if its bytes still add up.
+//
+// Of a long text the first pairs are sorted by their digits instead and gone through in order; the heap has only those
+// that come up later. A word of a megabyte takes 0.3 to 0.5 s so, and 0.9 to 1.5 s by the heap alone, which misses the
+// cache at each step.
 #include <stdint.h>
 
 #include "runtime/base/sort.h"
@@ -28,7 +32,7 @@ class Merger {
   };
   static constexpr uint32_t kEnd = UINT32_MAX;  // no neighbour; texts are shorter
 
-  explicit Merger(Allocator a) : symbols_(a), heap_(a) {}
+  explicit Merger(Allocator a) : symbols_(a), heap_(a), first_(a), sorted_(a) {}
 
   bool empty() const { return symbols_.empty(); }
   void clear() { symbols_.clear(); }
@@ -45,11 +49,24 @@ class Merger {
     heap_.clear();
     for (uint32_t i = 1; i < symbols_.size(); ++i)
       if (!offer(find, i - 1, i, false)) return kErrMemory;
-    make_heap(heap_.data(), heap_.size(), after);
-    while (!heap_.empty()) {
-      pop_heap(heap_.data(), heap_.size(), after);
-      const Pair pair = heap_.back();
-      heap_.pop();
+    first_.clear();
+    if (heap_.size() > kMany) {
+      swap_values(first_, heap_);
+      if (!sort_first()) return kErrMemory;
+    } else {
+      make_heap(heap_.data(), heap_.size(), after);
+    }
+    for (size_t at = 0; at < first_.size() || !heap_.empty();) {
+      Pair pair;
+      if (at < first_.size() && (heap_.empty() || after(heap_[0], first_[at]))) {
+        pair = first_[at++];
+        if (at + kAhead < first_.size())
+          __builtin_prefetch(&symbols_[~static_cast<uint32_t>(first_[at + kAhead].order)]);
+      } else {
+        pop_heap(heap_.data(), heap_.size(), after);
+        pair = heap_.back();
+        heap_.pop();
+      }
       const uint32_t l = ~static_cast<uint32_t>(pair.order);
       if (!join(l, pair)) continue;
       const Symbol& left = symbols_[l];
@@ -74,6 +91,25 @@ class Merger {
     int32_t id;
   };
   static bool after(const Pair& a, const Pair& b) { return a.order < b.order; }
+
+  static constexpr size_t kMany = 500, kAhead = 8;
+
+  // Best first. They stand from left to right, so that a stable sort by goodness is all.
+  bool sort_first() {
+    if (!sorted_.resize(first_.size())) return false;
+    constexpr int kDigits = 11;
+    for (int shift = 0; shift < 32; shift += kDigits) {
+      uint32_t at[(1 << kDigits) + 1] = {};
+      auto digit = [shift](const Pair& p) {
+        return ~static_cast<uint32_t>(p.order >> 32) >> shift & ((1u << kDigits) - 1);
+      };
+      for (const Pair& p : first_) ++at[digit(p) + 1];
+      for (int d = 0; d < 1 << kDigits; ++d) at[d + 1] += at[d];
+      for (const Pair& p : first_) sorted_[at[digit(p)]++] = p;
+      swap_values(first_, sorted_);
+    }
+    return true;
+  }
 
   template <class Find>
   bool offer(const Find& find, uint32_t left, uint32_t right, bool in_heap) {
@@ -102,6 +138,7 @@ class Merger {
 
   Vec<Symbol> symbols_;
   Vec<Pair> heap_;
+  Vec<Pair> first_, sorted_;
 };
 
 }  // namespace gcrt
