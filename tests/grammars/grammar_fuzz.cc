@@ -57,8 +57,13 @@ void check_mask(gcrt::GrammarState& state, const gcrt::GrammarVocab& vocab,
   }
 }
 
-void check_masks(const gcrt::Grammar& grammar, gcrt::Str choices) {
+const Vocabulary& vocabulary() {
   static const Vocabulary* const made = new Vocabulary;
+  return *made;
+}
+
+void check_masks(const gcrt::Grammar& grammar, gcrt::Str choices) {
+  const Vocabulary* const made = &vocabulary();
   gcrt::GrammarState state;
   if (state.init(&grammar, &made->vocab) != gcrt::kOk) std::abort();
   std::vector<std::uint64_t> mask(made->vocab.mask_words());
@@ -88,8 +93,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const gcrt::Str text = mark ? gcrt::Str(mark + 1, static_cast<std::size_t>(end - mark - 1)) : gcrt::Str();
   gcrt::Grammar grammar;
   char message[256] = {};
-  const gcrt::Status s =
-      data[0] & 1 ? grammar.compile_json_schema(source, message) : grammar.compile_gbnf(source, message);
+  const gcrt::Status s = data[0] & 1 ? grammar.compile_json_schema(source, message)
+                                     : grammar.compile_gbnf(source, message, &vocabulary().tokenizer);
   if (s != gcrt::kOk) {
     if (message[0] == 0) std::abort();
     return 0;
