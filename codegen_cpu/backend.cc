@@ -350,7 +350,8 @@ int64_t CpuBackend::worker_row_scratch(const Graph& graph, const Op& op) const {
   if (op.kind == OpKind::experts_in) return experts_row_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_row_scratch_bytes(experts_out_spec(graph, op));
   if (op.kind != OpKind::matmul_glu) return 0;
-  return 2 * 4 * (multiplies_on_tiles(isa_, graph, op) ? glu_stride_on_tiles() / 4 : kGluColumnsManyRows);
+  const bool apart = multiplies_on_tiles(isa_, graph, op) && !glu_joins_on_tiles(isa_, graph, op);
+  return 2 * (apart ? glu_stride_on_tiles() : 4 * kGluColumnsManyRows);
 }
 
 // A split is one range of one row, all its kv heads.

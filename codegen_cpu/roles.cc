@@ -58,4 +58,10 @@ bool multiplies_on_tiles(const Isa& isa, const Graph& graph, const Op& op) {
   return product && prompt_form(isa, graph, op.inputs[0]) == Elem::BF16;
 }
 
+bool glu_joins_on_tiles(const Isa& isa, const Graph& graph, const Op& op) {
+  if (op.kind != OpKind::matmul_glu || !multiplies_on_tiles(isa, graph, op)) return false;
+  const auto format = [&](const char* slot) { return graph.weight(op.slot(slot)[0].weight).format; };
+  return format("gate") == format("up") && prompt_form(isa, graph, op.results[0]) == Elem::BF16;
+}
+
 }  // namespace gc::cpu

@@ -15,4 +15,7 @@ ir::Elem prompt_form(const Isa& isa, const ir::Graph& graph, ir::ValueId value);
 // Whether prompt rows of the op's input are multiplied on tiles.
 bool multiplies_on_tiles(const Isa& isa, const ir::Graph& graph, const ir::Op& op);
 
+// Whether a gated unit's products are joined as they leave the tiles: gate and up of one format, into bf16.
+bool glu_joins_on_tiles(const Isa& isa, const ir::Graph& graph, const ir::Op& op);
+
 }  // namespace gc::cpu

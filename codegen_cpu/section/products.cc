@@ -107,6 +107,22 @@ class Products : Scope {
     const bool tiles = form(x, rows) == ir::Elem::BF16;
     const int64_t unit = glu_unit(op.out()), unit_panels = unit / kPanelRows;
     const int64_t units = (gate.rows + unit - 1) / unit;
+    auto bound = [&](Value* j) {
+      return b_.CreateCall(share_units(e_), {e_.i64(units), j, frame_.i64(Slot::workers)});
+    };
+    Value* lo = bound(frame_.i64(Slot::worker));
+    Value* hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
+    Value* gate_w = weight(gate.use);
+    Value* up_w = weight(up.use);
+    if (rows.prompt && glu_joins_on_tiles(e_.isa(), plan_.graph, op)) {  // all prompt rows, from row 0 on
+      Value* first = b_.CreateMul(lo, e_.i64(unit_panels));
+      Value* to = e_.at(rows_of(y, rows).base, lo, kPieceBytes * unit / 32);
+      b_.CreateCall(tile_glu(e_, gate.format, gate.cols, {op.fn(), gate.rows}),
+                    {e_.at(gate_w, first, gate.panel), e_.at(up_w, first, up.panel), rows_of(x, rows).base,
+                     to, b_.CreateMul(b_.CreateSub(hi, lo), e_.i64(unit_panels)),
+                     b_.CreateSub(rows.hi, rows.lo), frame_.ptr(Slot::scratch)});
+      return;
+    }
     Value* n = b_.CreateSub(rows.hi, rows.lo);
     Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
     Value* chunk =
@@ -116,13 +132,6 @@ class Products : Scope {
     Value* gate_y = e_.at(frame_.ptr(Slot::scratch), tiles ? tile_scratch_bytes(e_.isa(), gate.cols) : 0);
     Value* room = tiles ? b_.CreateAdd(n, e_.i64(kRowsAtOnce)) : n;
     Value* up_y = e_.at(gate_y, b_.CreateMul(stride, room));
-    Value* gate_w = weight(gate.use);
-    Value* up_w = weight(up.use);
-    auto bound = [&](Value* j) {
-      return b_.CreateCall(share_units(e_), {e_.i64(units), j, frame_.i64(Slot::workers)});
-    };
-    Value* lo = bound(frame_.i64(Slot::worker));
-    Value* hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
     llvm::Function* join = glu_panels(e_, {op.fn(), gate.rows, form(y, rows)});
     loop_chunks(lo, hi, chunk, [&](Value* at, Value* count) {
       Value* panels = b_.CreateMul(count, e_.i64(unit_panels));

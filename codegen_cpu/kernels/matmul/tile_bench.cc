@@ -2,18 +2,22 @@
 // registers. A line is the best of many samples, product and peak taking turns.
 //
 //   bazel run --config=bench //codegen_cpu/kernels/matmul:tile_bench [-- FORMAT...]     default q4_k q5_0 q6_k
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "codegen_cpu/jit.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/matmul/test_data.h"
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/prompt_rows.h"
+#include "compiler/base/error.h"
 #include "compiler/base/strings.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
@@ -40,31 +44,55 @@ void emit_peak(Emitter& e) {
   });
 }
 
-double seconds(const std::function<void(int)>& work, int threads) {
+// The slowest thread's own time, so that starting and ending them doesn't count, nor what a thread does before.
+double seconds(const std::function<void(int)>& work, const std::function<void()>& before, int threads) {
   std::atomic<int> ready{0};
-  std::atomic<bool> go{false};
+  std::vector<double> took(threads);
+  const auto part = [&](int t) {
+    before();
+    for (++ready; ready < threads;) {
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    work(t);
+    took[t] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   std::vector<std::thread> pool;
-  for (int t = 1; t < threads; ++t)
-    pool.emplace_back([&, t] {
-      ++ready;
-      while (!go) {
-      }
-      work(t);
-    });
-  while (ready < threads - 1) {
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  go = true;
-  work(0);
+  for (int t = 1; t < threads; ++t) pool.emplace_back(part, t);
+  part(0);
   for (std::thread& t : pool) t.join();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return *std::max_element(took.begin(), took.end());
 }
+
+// Memory as programs have it: large pages.
+class Pages {
+ public:
+  explicit Pages(std::int64_t bytes) : bytes_((bytes + kLarge - 1) / kLarge * kLarge) {
+    all_ = mmap(nullptr, bytes_ + kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    GC_CHECK(all_ != MAP_FAILED, "no memory");
+    const auto at = reinterpret_cast<std::uintptr_t>(all_);
+    data_ = static_cast<std::uint8_t*>(all_) + ((at + kLarge - 1) / kLarge * kLarge - at);
+    madvise(data_, bytes_, MADV_HUGEPAGE);
+    std::memset(data_, 0, bytes_);
+  }
+  Pages(Pages&& o) : bytes_(o.bytes_), all_(std::exchange(o.all_, nullptr)), data_(o.data_) {}
+  ~Pages() {
+    if (all_) munmap(all_, bytes_ + kLarge);
+  }
+  std::uint8_t* get() const { return data_; }
+
+ private:
+  static constexpr std::int64_t kLarge = 2 << 20;
+  std::int64_t bytes_;
+  void* all_;
+  std::uint8_t* data_;
+};
 
 // What a tile of weights costs to unpack, in products of tiles; most of it hides behind them.
 double unpacking(Jit& jit, const std::string& name, const std::uint8_t* panels, std::int64_t k,
                  std::uint8_t* scratch, double seconds_a_product) {
-  using UnpackFn = void(const std::uint8_t* panel0, const std::uint8_t* panel1, std::int64_t begin,
-                        std::int64_t blocks, std::uint8_t* tiles, std::int64_t first, std::int64_t last);
+  using UnpackFn =
+      void(const std::uint8_t* panel0, const std::uint8_t* panel1, std::int64_t begin, std::int64_t blocks,
+           std::uint8_t* tiles, std::int64_t ahead, std::int64_t first, std::int64_t last);
   auto* f = jit.get<UnpackFn>(name);
   const std::int64_t blocks = std::min<std::int64_t>(k / 32, 16), loops = 20;
   double best = 1e9;
@@ -72,49 +100,53 @@ double unpacking(Jit& jit, const std::string& name, const std::uint8_t* panels, 
     best = std::min(best, seconds(
                               [&](int) {
                                 for (std::int64_t i = 0; i < loops; ++i)
-                                  f(panels, panels, 0, blocks, scratch, 0, blocks);
+                                  f(panels, panels, 0, blocks, scratch, 0, 0, blocks);
                               },
-                              1));
+                              [] {}, 1));
   return best / static_cast<double>(loops * blocks) / seconds_a_product;
 }
 
-void line(const Isa& isa, Format format, std::int64_t k, std::int64_t n, std::int64_t rows, int threads) {
+using GluFn = void(const std::uint8_t* gate, const std::uint8_t* up, const void* x, void* y,
+                   std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
+
+// A product of n columns a thread, or a gated unit of half as many.
+void line(const Isa& isa, Format format, std::int64_t k, std::int64_t n, std::int64_t rows, int threads,
+          bool glu) {
   llvm::LLVMContext context;
   Emitter e(context, isa, "bench");
-  const std::string name(tile_matmul(e, format, k)->getName());
+  const std::string name(glu ? tile_glu(e, format, k, {ir::Fn::gelu_tanh, n / 2})->getName()
+                             : tile_matmul(e, format, k)->getName());
   emit_peak(e);
   tiles_begin(e);
   Jit jit(e);
-  auto* f = jit.get<TileFn>(name);
   auto* peak = jit.get<void(std::int64_t)>("peak");
   auto* begin = jit.get<void()>("tiles_begin");
   const std::int64_t panels = n / kPanelRows;  // of each thread
   const std::vector<std::uint8_t> packed = pack::packed(format, n, k, pack::random_matrix(format, n, k, 1));
   const std::int64_t x_bytes = generated_at(rows) / kBlockRows * block_bytes(k);
   const std::int64_t stride = 4 * n + 64;  // as in programs
-  auto x = aligned<std::uint8_t>(x_bytes);
-  std::memset(x.get(), 0, x_bytes);
-  std::vector<Aligned<std::uint8_t>> weights, scratch;
-  std::vector<Aligned<float>> y;
+  const Pages x(x_bytes);
+  std::vector<Aligned<std::uint8_t>> weights;
+  std::vector<Pages> scratch, y;
   for (int t = 0; t < threads; ++t) {
     weights.push_back(aligned_copy(packed));
-    scratch.push_back(aligned<std::uint8_t>(tile_scratch_bytes(isa, k)));
-    y.push_back(aligned<float>(generated_at(rows) * stride / 4));
+    scratch.emplace_back(tile_scratch_bytes(isa, k));
+    y.emplace_back(generated_at(rows) * stride);
   }
   double ours = 1e9, bound = 1e9, total = 0;
   while (total < kSeconds) {
     const double a = seconds(
         [&](int t) {
-          begin();
-          f(weights[t].get(), x.get(), y[t].get(), stride, panels, rows, scratch[t].get());
+          const std::uint8_t* w = weights[t].get();
+          if (glu)
+            jit.get<GluFn>(name)(w, w + panels / 2 * panel_bytes(format, k), x.get(), y[t].get(), panels / 2,
+                                 rows, scratch[t].get());
+          else
+            jit.get<TileFn>(name)(w, x.get(), reinterpret_cast<float*>(y[t].get()), stride, panels, rows,
+                                  scratch[t].get());
         },
-        threads);
-    const double b = seconds(
-        [&](int) {
-          begin();
-          peak(kPeakLoops);
-        },
-        threads);
+        begin, threads);
+    const double b = seconds([&](int) { peak(kPeakLoops); }, begin, threads);
     ours = std::min(ours, a);
     bound = std::min(bound, b);
     total += a + b;
@@ -124,9 +156,10 @@ void line(const Isa& isa, Format format, std::int64_t k, std::int64_t n, std::in
   const double product = bound / static_cast<double>(kPeakProducts * kPeakLoops);
   const std::string unpack = cat("unpack_tiles_", info(format).text_name, "_", k);
   std::printf(
-      "%-5s k %5d n %5d rows %4d threads %d  %6.2f TFLOPS of %5.2f: %.2f  (a tile unpacked: %.1f products)\n",
-      std::string(info(format).text_name).c_str(), static_cast<int>(k), static_cast<int>(n),
-      static_cast<int>(rows), threads, rate / 1e12, most / 1e12, rate / most,
+      "%-5s %-7s k %5d n %5d rows %4d threads %d  %6.2f TFLOPS of %5.2f: %.2f  (a tile unpacked: %.1f "
+      "products)\n",
+      std::string(info(format).text_name).c_str(), glu ? "gate+up" : "", static_cast<int>(k),
+      static_cast<int>(n), static_cast<int>(rows), threads, rate / 1e12, most / 1e12, rate / most,
       unpacking(jit, unpack, weights[0].get(), k, scratch[0].get(), product));
   std::fflush(stdout);
 }
@@ -155,7 +188,8 @@ int main(int argc, char** argv) {
       for (std::int64_t n : {1024, 2560})
         for (std::int64_t rows : {32, 128, 512})
           if (rows == 512 || n == 1024)
-            for (int threads : {1, 2}) line(isa, format, k, n, rows, threads);
+            for (int threads : {1, 2})
+              for (bool glu : {false, true}) line(isa, format, k, n, rows, threads, glu);
     }
   }
   return 0;

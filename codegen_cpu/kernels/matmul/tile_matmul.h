@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codegen_cpu/emitter.h"
+#include "compiler/ir/ir.h"
 #include "compiler/quant/formats.h"
 
 namespace gc::cpu {
@@ -17,6 +18,18 @@ bool has_tile_matmul(Format format);
 // k a multiple of 32, x in the form of prompt rows (codegen_cpu/prompt_rows.h) from row 0 on. n_rows may be 0. Rows up to
 // a multiple of kRowsAtOnce are read, and written with what comes of it. Between tiles_begin and tiles_end.
 llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k);
+
+// The gated unit of two matrices of one format: y = fn(x gate) * (x up), in the form of prompt rows of n columns. Gate and
+// up are multiplied side by side and joined as their sums leave the first level, so that these never travel.
+struct TileGlu {
+  ir::Fn fn;
+  std::int64_t n;
+};
+// "tile_glu_q4_k_640_gelu_2048": void(gate, up, x, y, i64 n_panels, i64 n_rows, scratch): n_panels panels of each, from
+// which y's columns follow; y begins at row 0 and the first column, a multiple of 32.
+llvm::Function* tile_glu(Emitter& e, Format format, std::int64_t k, const TileGlu& glu);
+
+// Of a worker, for either.
 std::int64_t tile_scratch_bytes(const Isa& isa, std::int64_t k);
 
 // void(): gives the thread eight tiles of 16 rows of 64 bytes, and gives them up.

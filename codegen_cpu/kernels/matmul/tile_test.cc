@@ -92,6 +92,11 @@ class Product {
     }
     return sum;
   }
+  const std::uint8_t* panel(std::int64_t p) const { return weights_.get() + p * panel_; }
+  std::uint8_t* scratch() const { return scratch_.get(); }
+  std::uint8_t* row(std::int64_t t) const {
+    return xb_.get() + t / kBlockRows * block_bytes(k_) + t % kBlockRows * kPieceRow;
+  }
   float x(std::int64_t t, std::int64_t i) const { return x_[t * k_ + i]; }
   float rounded(std::int64_t t, std::int64_t i) const {
     std::uint16_t x;
@@ -100,10 +105,6 @@ class Product {
   }
 
  private:
-  std::uint8_t* row(std::int64_t t) const {
-    return xb_.get() + t / kBlockRows * block_bytes(k_) + t % kBlockRows * kPieceRow;
-  }
-
   // To bf16, ties away from zero.
   static float nearest(float w) {
     return std::bit_cast<float>((std::bit_cast<std::uint32_t>(w) + 0x8000) & 0xffff0000);
@@ -120,6 +121,61 @@ class Product {
   std::vector<std::uint8_t> raw_;
   Aligned<std::uint8_t> weights_, xb_, scratch_;
   std::vector<float> x_;
+};
+
+// The gated unit of two matrices of a format, over the rows and matrices of two products.
+class Glu {
+ public:
+  Glu(const Isa& isa, Format format, std::int64_t k, std::int64_t n, std::int64_t rows)
+      : product_(isa, format, k, 2 * n / kPanelRows, rows), n_(n) {
+    llvm::LLVMContext context;
+    Emitter e(context, isa, "glu");
+    const std::string name(tile_glu(e, format, k, {ir::Fn::silu, n})->getName());
+    tiles_begin(e);
+    tiles_end(e);
+    jit_ = std::make_unique<Jit>(e);
+    f_ = jit_->get<GluFn>(name);
+    sums_ = product_(0, rows, 0, 2 * n / kPanelRows);
+  }
+
+  // Rows [t, t + m), t a multiple of 32, of the columns of panels [p, p + q), p even: [m][16 q].
+  std::vector<float> operator()(std::int64_t t, std::int64_t m, std::int64_t p, std::int64_t q) {
+    const std::int64_t bytes = generated_at(m) / kBlockRows * block_bytes(n_);
+    auto y = aligned<std::uint8_t>(bytes);
+    std::memset(y.get(), 0x55, bytes);
+    jit_->get<void()>("tiles_begin")();
+    f_(product_.panel(p), product_.panel(n_ / kPanelRows + p), product_.row(t), y.get() + p / 2 * kPieceBytes,
+       q, m, product_.scratch());
+    jit_->get<void()>("tiles_end")();
+    std::vector<float> out;
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t c = 0; c < n_; ++c) {
+        std::uint16_t bits;
+        std::memcpy(&bits,
+                    y.get() + i / kBlockRows * block_bytes(n_) + c / 32 * kPieceBytes +
+                        i % kBlockRows * kPieceRow + 2 * piece_order(static_cast<int>(c % 32)),
+                    2);
+        const bool inside = c / kPanelRows >= p && c / kPanelRows < p + q;
+        if (inside) out.push_back(f32_of_bf16(bits));
+        if (!inside) {
+          EXPECT_EQ(bits, 0x5555) << "written beside its columns";
+        }
+      }
+    return out;
+  }
+  float expected(std::int64_t t, std::int64_t c) const {
+    const float gate = sums_[t * 2 * n_ + c], up = sums_[t * 2 * n_ + n_ + c];
+    return gate / (1 + std::exp(-gate)) * up;
+  }
+
+ private:
+  using GluFn = void(const std::uint8_t* gate, const std::uint8_t* up, const void* x, std::uint8_t* y,
+                     std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
+  Product product_;
+  const std::int64_t n_;
+  std::unique_ptr<Jit> jit_;
+  GluFn* f_ = nullptr;
+  std::vector<float> sums_;
 };
 
 class EveryTileFormat : public testing::TestWithParam<Format> {};
@@ -163,6 +219,29 @@ TEST_P(EveryTileFormat, RowsAndPanelsStandAlone) {
   EXPECT_TRUE(product(0, 0, 0, 3).empty());
 }
 
+// Gate and up joined as their sums leave: act(gate) * up of the products alone, rounded; each row and panel alone.
+TEST_P(EveryTileFormat, JoinsGateAndUp) {
+  const Isa* isa = isa_with_tiles();
+  if (!isa) GTEST_SKIP() << "no tiles on this host";
+  for (std::int64_t k : {256, 2816}) {
+    const std::int64_t n = 19 * 32, panels = n / kPanelRows, rows = 70;
+    Glu glu(*isa, GetParam(), k, n, rows);
+    const std::vector<float> y = glu(0, rows, 0, panels);
+    for (std::int64_t t = 0; t < rows; ++t)
+      for (std::int64_t c = 0; c < n; ++c) {
+        const float want = glu.expected(t, c);
+        ASSERT_NEAR(y[t * n + c], want, std::abs(want) * 0x1p-7f + 1e-30f) << k << " " << t << " " << c;
+      }
+    for (auto [t, m] : {std::pair{0, 1}, {32, 17}, {32, 38}, {64, 6}})
+      for (auto [p, q] : {std::pair{0, 38}, {2, 2}, {36, 2}, {4, 18}}) {
+        const std::vector<float> part = glu(t, m, p, q);
+        for (int i = 0; i < m; ++i)
+          ASSERT_EQ(std::memcmp(&part[i * q * kPanelRows], &y[(t + i) * n + p * kPanelRows], 64 * q), 0)
+              << "rows " << t << " + " << m << ", panels " << p << " + " << q;
+      }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, EveryTileFormat, testing::ValuesIn(tile_formats()),
                          [](const auto& param) { return std::string(name(param.param)); });
 
@@ -172,11 +251,14 @@ TEST(Opcodes, TilesMultiply) {
     llvm::LLVMContext context;
     Emitter e(context, *isa, "test");
     tile_matmul(e, Format::Q4_K, 512);
+    tile_glu(e, Format::Q4_K, 512, {ir::Fn::silu, 64});
     const auto module = e.take();
     const std::string text = compile_assembly(*module, *isa);
-    const std::string tiles = function_assembly(text, "tiles_2x2_q4_k_512");
-    EXPECT_NE(tiles.find("tdpbf16ps"), std::string::npos) << tiles;
-    EXPECT_EQ(tiles.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";
+    for (const char* name : {"tiles_2x2_q4_k_512", "tiles_2x2_q4_k_512_silu_64"}) {
+      const std::string tiles = function_assembly(text, name);
+      EXPECT_NE(tiles.find("tdpbf16ps"), std::string::npos) << tiles;
+      EXPECT_EQ(tiles.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";
+    }
   }
 }
 

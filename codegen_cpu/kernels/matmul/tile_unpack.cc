@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "codegen_cpu/vec/vec.h"
 #include "llvm/IR/Constants.h"
 
 namespace gc::cpu {
-namespace {
 
 using llvm::Value;
 
-using Factors = TileUnpack::Factors;
+namespace {
 
 constexpr int kInMantissa = 128;
 // Whether q < 128.
@@ -23,23 +21,10 @@ bool fits_mantissa(const Layout& layout) {
   return most < kInMantissa;
 }
 
-Factors factors(Emitter& e, PanelReader& reader, const Layout& layout, const PanelReader::Supers& supers,
-                Value* scale_at, const std::function<Value*()>& min_at) {
-  Vec v(e);
-  Factors f{reader.scale(scale_at, supers), nullptr};
-  if (layout.min != ScaleKind::None) f.add = reader.min(min_at(), supers);
-  const int from = layout.offset + (fits_mantissa(layout) ? kInMantissa : 0);
-  if (from != 0) {
-    Value* shift = v.splat(-from);
-    f.add = f.add ? v.fma(f.scale, shift, f.add) : v.mul(f.scale, shift);
-  }
-  return f;
-}
-
 // The two rows of a tile that a step (<64 x i8>: columns 0 to 3 of 16 rows of weights) makes: pairs of its even columns and
 // of its odd ones, as prompt rows have them. Rounded to nearest, ties away from zero: fewer instructions than
 // vcvtne2ps2bf16 and the shuffle behind it.
-std::array<Value*, 2> pairs_of(Emitter& e, bool in_mantissa, Value* step, const Factors& f) {
+std::array<Value*, 2> pairs_of(Emitter& e, bool in_mantissa, Value* step, Value* scale, Value* add) {
   auto& b = e.b();
   Vec v(e);
   auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
@@ -50,7 +35,7 @@ std::array<Value*, 2> pairs_of(Emitter& e, bool in_mantissa, Value* step, const 
       x = b.CreateSIToFP(x, v.type());
     else
       x = b.CreateBitCast(x, v.type());
-    return f.add ? v.fma(x, f.scale, f.add) : v.mul(x, f.scale);
+    return add ? v.fma(x, scale, add) : v.mul(x, scale);
   };
   Value* even = b.CreateAnd(b.CreateBitCast(step, words), word(0x00ff00ff));
   Value* odd = b.CreateBitCast(b.CreateLShr(b.CreateBitCast(step, halves), 8), words);
@@ -75,7 +60,7 @@ std::array<Value*, 2> pairs_of(Emitter& e, bool in_mantissa, Value* step, const 
 }  // namespace
 
 TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block,
-                       Value* to)
+                       Value* to, Value* ahead)
     : e_(e), layout_(layout), reader_(e, layout, k), to_(to) {
   auto& b = e.b();
   Value* g = b.CreateLShr(block, 3);
@@ -83,18 +68,31 @@ TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* 
   i_ = b.CreateAnd(block, e.i64(7));
   group_ = reader_.group(base_, g);
   supers_ = reader_.supers(base_);
-  steps_ = reader_.steps(e.at(group_.quants, i_, layout.quant_bytes()));
+  Value* quants = e.at(group_.quants, i_, layout.quant_bytes());
+  steps_ = reader_.steps(quants);
+  if (!ahead) return;
+  for (std::int64_t line = 0; line < layout.quant_bytes(); line += 64)
+    e.prefetch(e.at(e.at(quants, ahead), line), 2);
+  e.prefetch(e.at(reader_.scale_at(group_.scales, i_, 0), ahead), 2);
+}
+
+TileUnpack::Factors TileUnpack::factors(int part) {
+  Vec v(e_);
+  Factors f{reader_.scale(reader_.scale_at(group_.scales, i_, part), supers_), nullptr};
+  if (layout_.min != ScaleKind::None) f.add = reader_.min(reader_.min_at(group_.mins, i_, part), supers_);
+  const int from = layout_.offset + (fits_mantissa(layout_) ? kInMantissa : 0);
+  if (from != 0) {
+    Value* shift = v.splat(-from);
+    f.add = f.add ? v.fma(f.scale, shift, f.add) : v.mul(f.scale, shift);
+  }
+  return f;
 }
 
 void TileUnpack::step(int s) {
   const int per_part = static_cast<int>(layout_.scale_cols) / 4;
-  if (s % per_part == 0) {
-    const int part = s / per_part;
-    factors_ = factors(e_, reader_, layout_, supers_, reader_.scale_at(group_.scales, i_, part),
-                       [&] { return reader_.min_at(group_.mins, i_, part); });
-  }
-  const auto rows = pairs_of(e_, fits_mantissa(layout_), steps_[s], factors_);
-  for (int i = 0; i < 2; ++i) e_.store(rows[i], e_.at(to_, 64 * (2 * s + i)), 64);
+  if (s % per_part == 0) factors_ = factors(s / per_part);
+  const auto rows = pairs_of(e_, fits_mantissa(layout_), steps_[s], factors_.scale, factors_.add);
+  for (int i = 0; i < 2; ++i) e_.store(rows[i], e_.at(to_, (2 * s + i) * kTileRowBytes), 64);
 }
 
 }  // namespace gc::cpu

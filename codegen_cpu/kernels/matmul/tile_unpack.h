@@ -1,34 +1,37 @@
 // Weights of 32 columns and 16 rows as bf16: a tile of 16 lines of 64 bytes, a line the 16 rows' weights of two columns, in
-// the order of columns of prompt rows (codegen_cpu/prompt_rows.h). What tiles and dot products of bf16 take.
+// the order of columns of prompt rows (codegen_cpu/prompt_rows.h); each value the packed one up to 2^-17 of its scale,
+// rounded to nearest. What tiles and dot products of bf16 take.
 #pragma once
-
-#include <cstdint>
-#include <vector>
 
 #include "codegen_cpu/decode/planes.h"
 #include "codegen_cpu/emitter.h"
-#include "compiler/quant/layouts.h"
 
 namespace gc::cpu {
+
+inline constexpr std::int64_t kTileRowBytes = 64, kTileBytes = 1024;
 
 class TileUnpack {
  public:
   using Value = llvm::Value;
 
-  // Block `block` (i64, of 32 columns) of a panel of k columns, to the tile at `to`.
-  TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block, Value* to);
+  // Block `block` (i64, of 32 columns) of a panel of k columns, to the tile at `to`. With `ahead` (i64) what lies so many
+  // bytes further is brought to the second level meanwhile: weights come from memory, and products that wait for them
+  // stand still.
+  TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block, Value* to,
+             Value* ahead = nullptr);
 
   // Two lines of the tile, s = 0 to 7 in order.
   void step(int s);
 
+ private:
   // Weights are scale * q + add. Codes of up to 7 bits are put into the mantissa of a bf16, 128 + q, which saves their
   // conversion: `add` then takes 128 * scale back.
   struct Factors {
     Value* scale;
     Value* add;  // or nullptr
   };
+  Factors factors(int part);
 
- private:
   Emitter& e_;
   const Layout& layout_;
   PanelReader reader_;
