@@ -8,7 +8,9 @@
 #include "compiler/base/error.h"
 #include "compiler/base/mapped_file.h"
 #include "compiler/pipeline.h"
+#include "compiler/quant/interleaved.h"
 #include "compiler/quant/layouts.h"
+#include "compiler/show_weight.h"
 #include "compiler/text/freeze.h"
 #include "compiler/text/output_tool.h"
 #include "frontends/gguf/arch/arch.h"
@@ -29,6 +31,9 @@ int list_formats(std::ostream& out) {
             : f.kind == FormatKind::kInt ? "data only"
                                          : "not yet compiled")
         << "\n";
+  for (const Interleaved& t : all_interleaved())
+    out << t.name << "\t" << bits_per_value(t.base) << " bits a value\tcompiled as " << name(t.base)
+        << ", which it has in groups of " << t.rows << " rows\n";
   return 0;
 }
 
@@ -37,6 +42,10 @@ Commands::Commands(CLI::App& app) {
   inspect_ = app.add_subcommand("inspect", "what a model file holds");
   inspect_->add_option("MODEL.gguf", model_, "the model")->required();
   inspect_->add_flag("--json", json_, "as JSON");
+  auto* weights =
+      inspect_->add_option("--weights", weights_, "the values of this tensor instead, as programs have them");
+  inspect_->add_option("-o", values_, "with --weights: all of them to this file, little-endian f32")
+      ->needs(weights);
   tokenize_ =
       app.add_subcommand("tokenize", "token ids of a text, by the tokenizer that the program would have");
   tokenize_->add_option("MODEL.gguf", model_, "the model, or a vocabulary alone")->required();
@@ -88,6 +97,10 @@ std::optional<int> Commands::run(std::istream& in, std::ostream& out) {
 
 int Commands::run_inspect(std::ostream& out) {
   const gguf::File file = gguf::File::open(model_);
+  if (!weights_.empty()) {
+    show_weight(file, weights_, values_, out);
+    return 0;
+  }
   const MemoryPlan plan = memory_plan(file);
   if (json_) {
     nlohmann::ordered_json all = gguf::describe(file, {json_});

@@ -38,6 +38,7 @@ class Commands {
   CLI::App* parse_output_;
   std::string model_;
   bool json_ = false;
+  std::string weights_, values_;
   text::TokenizeOptions tokenize_options_;
   std::string context_;
   text::TemplateOptions template_options_;

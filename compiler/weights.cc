@@ -7,6 +7,7 @@
 #include "compiler/base/error.h"
 #include "compiler/pack/pack.h"
 #include "compiler/quant/two_streams.h"
+#include "frontends/gguf/rows.h"
 
 namespace gc {
 namespace {
@@ -15,7 +16,7 @@ using plan::Packed;
 
 std::vector<float> vector_of(const gguf::File& file, const std::string& name) {
   const gguf::Tensor& t = file.tensor(name);
-  return pack::pack_vector(t.format, t.data, t.n_values());
+  return pack::pack_vector(t.format, gguf::Rows(t).at(0, t.n_rows()), t.n_values());
 }
 
 std::span<const uint8_t> bytes_of(const std::vector<float>& v) {
@@ -66,10 +67,8 @@ void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, 
       break;
   }
   const gguf::Tensor& t = file.tensor(w.name);
-  const int64_t row = row_bytes(t.format, t.ne[0]);
-  const auto source = [&](int64_t first, int64_t count) {
-    return t.data.subspan(static_cast<size_t>((p.row_begin + first) * row), static_cast<size_t>(count * row));
-  };
+  gguf::Rows rows(t);
+  const auto source = [&](int64_t first, int64_t count) { return rows.at(p.row_begin + first, count); };
   const auto panels = [&](std::span<const uint8_t> bytes) {
     sink.append(index, bytes);
     progress.advance(bytes.size());

@@ -35,14 +35,20 @@ GroupParts PanelReader::group(Value* base, Value* g) {
 PanelReader::Supers PanelReader::supers(Value* p) {
   auto& b = e_.b();
   const auto load = [&](int i) -> Value* {
-    Value* half = e_.load(llvm::FixedVectorType::get(e_.f16(), 16), e_.at(p, 2 * kPanelRows * i), 32);
-    Value* wide = b.CreateFPExt(half, llvm::FixedVectorType::get(e_.f32(), 16));
+    auto* floats = llvm::FixedVectorType::get(e_.f32(), 16);
+    Value* wide;
+    if (layout_.super_bytes() == 4) {
+      wide = e_.load(floats, e_.at(p, 4 * kPanelRows * i), 64);
+    } else {
+      wide = b.CreateFPExt(
+          e_.load(llvm::FixedVectorType::get(e_.f16(), 16), e_.at(p, 2 * kPanelRows * i), 32), floats);
+    }
     if (layout_.unit == 1) return wide;
     return b.CreateFMul(wide, llvm::ConstantFP::get(wide->getType(), layout_.unit));
   };
   const std::int64_t n = layout_.supers();
   Value* scale = n > 0 ? load(0) : nullptr;
-  if (layout_.min == ScaleKind::Bit)
+  if (layout_.min_is_shift())
     return {scale, b.CreateFMul(scale, llvm::ConstantFP::get(scale->getType(), layout_.shift()))};
   return {scale, n > 1 ? load(1) : nullptr};
 }
@@ -88,6 +94,17 @@ Value* PanelReader::factor_value(Emitter& e, ScaleKind kind, Value* entry) {
       Value* wide = b.CreateSExt(entry, of(b.getInt32Ty()));
       Value* is_set = b.CreateTrunc(wide, of(b.getInt1Ty()));
       Value* scale = b.CreateAShr(wide, number(wide, 1));
+      return b.CreateSIToFP(b.CreateSelect(is_set, scale, number(wide, 0)), of(e.f32()));
+    }
+    case ScaleKind::Odd7: {
+      Value* wide = b.CreateZExt(entry, of(b.getInt32Ty()));
+      return b.CreateSIToFP(b.CreateSub(b.CreateAnd(wide, number(wide, 254)), number(wide, 127)),
+                            of(e.f32()));
+    }
+    case ScaleKind::OddBit: {  // the scale of Odd7, or 0
+      Value* wide = b.CreateZExt(entry, of(b.getInt32Ty()));
+      Value* is_set = b.CreateTrunc(wide, of(b.getInt1Ty()));
+      Value* scale = b.CreateSub(wide, number(wide, 128));
       return b.CreateSIToFP(b.CreateSelect(is_set, scale, number(wide, 0)), of(e.f32()));
     }
     case ScaleKind::E8M0: {  // 2^(e - 128), below 2^-126 subnormal

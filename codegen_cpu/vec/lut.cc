@@ -48,13 +48,15 @@ Value* lut16(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
 }
 
 Value* lut(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
-  if (table.size() == 16) return lut16(e, codes, table);
-  GC_CHECK(table.size() == 32);
+  const std::size_t n = table.size();
+  if (n == 16) return lut16(e, codes, table);
+  GC_CHECK(n == 32 || n == 64);
   auto& b = e.b();
-  const auto constant = [&](std::uint64_t n) { return llvm::ConstantInt::get(codes->getType(), n); };
-  Value* low = b.CreateAnd(codes, constant(15));
-  Value* upper = b.CreateICmpUGT(codes, constant(15));
-  return b.CreateSelect(upper, lut16(e, low, table.subspan(16)), lut16(e, low, table.first(16)));
+  const auto constant = [&](std::uint64_t i) { return llvm::ConstantInt::get(codes->getType(), i); };
+  // A byte shuffle takes no notice of the bits above the lowest four but for the top one.
+  Value* low = b.CreateAnd(codes, constant(n / 2 - 1));
+  Value* upper = b.CreateICmpUGT(codes, constant(n / 2 - 1));
+  return b.CreateSelect(upper, lut(e, low, table.subspan(n / 2)), lut(e, low, table.first(n / 2)));
 }
 
 Value* lut16_generic(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {

@@ -1,4 +1,4 @@
-// Tables of 16 or 32 bytes looked up by codes of 4 or 5 bits: how formats whose values are no plain integers become such.
+// Tables of 16, 32 or 64 bytes looked up by codes of 4, 5 or 6 bits: how formats whose values are no plain integers become such.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace gc::cpu {
 // table[code] of each byte of `codes` (<32 x i8> or <64 x i8>, codes 0..15; `table` has 16 entries). One byte shuffle
 // per vector where the ISA has it.
 llvm::Value* lut16(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);
-// Tables of 16 or 32 entries; 32 take two shuffles and a choice.
+// Tables of 16, 32 or 64 entries; 32 take two shuffles and a choice, 64 four and three.
 llvm::Value* lut(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);
 // lut16 in plain LLVM IR, right everywhere: four levels of choices by the code's bits.
 llvm::Value* lut16_generic(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);

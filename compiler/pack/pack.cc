@@ -17,7 +17,7 @@ constexpr std::int64_t kChunkBytes = 1 << 20;  // what is packed between two cal
 // A group of a panel taken apart: rows beside each other, as they will be stored.
 struct GroupParts {
   std::uint8_t q[kPanelRows][kGroupCols];
-  std::uint16_t supers[2][kPanelRows];
+  std::uint16_t supers[2][kPanelRows];  // or f32[16 rows]
   std::uint16_t scales[kGroupCols / 16][kPanelRows];
   std::uint16_t mins[kGroupCols / 16][kPanelRows];
 };
@@ -29,8 +29,11 @@ void split_group(const Layout& l, const std::uint8_t* src, std::int64_t stride, 
                  std::int64_t begin, std::int64_t cols, GroupParts& parts) {
   const std::int64_t block_values = info(l.format).block_values;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::uint8_t* row =
-        src + r * stride + begin / block_values * static_cast<std::int64_t>(sizeof(Block));
+    const std::uint8_t* row = src + r * stride + head_bytes(l.format) +
+                              begin / block_values * static_cast<std::int64_t>(sizeof(Block));
+    // A head is the factor of each of its row's groups.
+    std::memcpy(reinterpret_cast<std::uint8_t*>(parts.supers) + r * l.super_bytes(), src + r * stride,
+                static_cast<std::size_t>(head_bytes(l.format)));
     for (std::int64_t c = 0; c < cols; c += block_values) {
       const std::int64_t scale = c / l.entry_cols;
       split(*reinterpret_cast<const Block*>(row),
@@ -79,6 +82,19 @@ SplitGroup splitter(Format format) {
     SPLIT(IQ3_K);
     SPLIT(IQ4_K);
     SPLIT(IQ5_K);
+    SPLIT(IQ6_K);
+    SPLIT(IQ2_KS);
+    SPLIT(IQ3_KS);
+    SPLIT(IQ4_KS);
+    SPLIT(IQ4_KSS);
+    SPLIT(IQ5_KS);
+    SPLIT(IQ2_KL);
+    SPLIT(IQ1_KT);
+    SPLIT(IQ2_KT);
+    SPLIT(IQ3_KT);
+    SPLIT(IQ4_KT);
+    SPLIT(IQ1_S_R4);
+    SPLIT(IQ1_M_R4);
     default:  // not in layouts.def: layout_for has thrown
       throw_internal("no split of ", name(format));
   }
@@ -91,6 +107,7 @@ std::uint8_t* store_factors(ScaleKind kind, const std::uint16_t (*factors)[kPane
     case ScaleKind::None:
     case ScaleKind::High4:  // stored with the scales
     case ScaleKind::Bit:
+    case ScaleKind::OddBit:
       return out;
     case ScaleKind::F16:
       std::memcpy(out, factors, static_cast<std::size_t>(blocks * kPanelRows * 2));
@@ -99,6 +116,7 @@ std::uint8_t* store_factors(ScaleKind kind, const std::uint16_t (*factors)[kPane
     case ScaleKind::I8:
     case ScaleKind::Low4:
     case ScaleKind::I7:
+    case ScaleKind::Odd7:
     case ScaleKind::E8M0:
     case ScaleKind::UE4M3:
       for (std::int64_t b = 0; b < blocks; ++b) {
@@ -157,7 +175,7 @@ std::uint8_t* store_planes(const Layout& l, const Steps& steps, std::uint8_t* ou
 void store_group(const Layout& l, const GroupParts& parts, std::int64_t cols, std::uint8_t* out) {
   const Layout::Group g = l.group(cols);
   const std::int64_t blocks = cols / l.entry_cols;
-  std::memcpy(out, parts.supers, static_cast<std::size_t>(l.supers() * kPanelRows * 2));
+  std::memcpy(out, parts.supers, static_cast<std::size_t>(l.supers() * kPanelRows * l.super_bytes()));
   std::uint8_t* end = store_factors(l.scale, parts.scales, blocks, out + g.scales);
   end = store_factors(l.min, parts.mins, blocks, end);
   std::memset(end, 0, static_cast<std::size_t>(out + g.quants - end));

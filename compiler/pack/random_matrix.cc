@@ -62,6 +62,20 @@ F16Fields f16_fields(Format format) {
       return {offsetof(BlockIQ4_K, d), -1};
     case Format::IQ5_K:
       return {offsetof(BlockIQ5_K, d), -1};
+    case Format::IQ6_K:
+      return {offsetof(BlockIQ6_K, d), -1};
+    case Format::IQ2_KS:  // in front of the row
+    case Format::IQ3_KS:
+    case Format::IQ4_KS:
+    case Format::IQ4_KSS:
+    case Format::IQ5_KS:
+    case Format::IQ2_KL:
+    case Format::IQ1_KT:
+    case Format::IQ2_KT:
+    case Format::IQ3_KT:
+    case Format::IQ4_KT:
+    case Format::IQ1_S_R4:
+    case Format::IQ1_M_R4:
     case Format::IQ1_M:  // spread over its scales
     case Format::MXFP4:
     case Format::NVFP4:  // any bits are a scale
@@ -106,11 +120,26 @@ std::vector<std::uint8_t> random_matrix(Format format, std::int64_t rows, std::i
     return raw;
   }
   for (std::size_t i = 0; i < raw.size(); ++i) raw[i] = static_cast<std::uint8_t>(random());
+  const auto scale = [&] {
+    return static_cast<std::uint16_t>((random() & 0x83ff) | (8 + random() % 8) << 10);
+  };
+  const auto head = static_cast<std::size_t>(head_bytes(format));
+  const auto row = static_cast<std::size_t>(row_bytes(format, cols));
+  for (std::size_t at = 0; head != 0 && at < raw.size(); at += row) {
+    const std::uint16_t half = scale();
+    const float single = f32_of_f16(scale()) / 3;  // fills the mantissa
+    if (head == 2) {
+      std::memcpy(&raw[at], &half, 2);
+    } else {
+      std::memcpy(&raw[at], &single, 4);
+    }
+  }
   const F16Fields fields = f16_fields(format);
-  for (std::size_t at = 0; at < raw.size(); at += static_cast<std::size_t>(info(format).block_bytes)) {
+  for (std::size_t at = 0; head == 0 && at < raw.size();
+       at += static_cast<std::size_t>(info(format).block_bytes)) {
     for (std::ptrdiff_t field : {fields.first, fields.second}) {
       if (field < 0) continue;
-      const std::uint16_t bits = static_cast<std::uint16_t>((random() & 0x83ff) | (8 + random() % 8) << 10);
+      const std::uint16_t bits = scale();
       std::memcpy(&raw[at + static_cast<std::size_t>(field)], &bits, 2);
     }
     if (format == Format::MXFP4) raw[at] = static_cast<std::uint8_t>(120 + random() % 16);

@@ -249,4 +249,71 @@ inline void split(const BlockIQ5_K& b, const Parts& p) {
   }
 }
 
+inline void split(const BlockIQ6_K& b, const Parts& p) {
+  p.super[0] = b.d.bits;
+  for (int g = 0; g < 16; ++g) {
+    const auto scale = static_cast<std::uint8_t>(b.scales[g]);
+    p.scale[kPartStride * g] = scale;
+    p.min[kPartStride * g] = b.extra >> g & 1 ? scale : 0;
+  }
+  std::uint8_t high[256];
+  bit_pairs(b.qh, high);
+  for (int pair = 0; pair < 4; ++pair) nibbles(b.qs + 32 * pair, p.q + 64 * pair, 32);
+  for (int i = 0; i < 256; ++i) p.q[i] |= static_cast<std::uint8_t>(high[i] << 4);
+}
+
+// Formats whose rows have a head: the factors are that.
+
+inline void split(const BlockIQ2_KS& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) split_iq_k_scale(iq2_ks_scale(b.scales, b.extra, g), b.extra, g, p);
+  bit_pairs(b.qs, p.q);
+}
+
+inline void split(const BlockIQ3_KS& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g)
+    split_iq_k_scale(iq3_ks_scale(b.scales, b.extra, g), static_cast<std::uint16_t>(b.extra >> 8), g, p);
+  bit_pairs(b.qs, p.q);
+  for (int g = 0; g < 8; ++g) {
+    for (int j = 0; j < 32; ++j) p.q[32 * g + j] |= (b.qh[j] >> g & 1) << 2;
+  }
+}
+
+inline void split(const BlockIQ4_KS& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) {
+    p.scale[kPartStride * g] = b.scales[g];
+    nibbles(b.qs + 16 * g, p.q + 32 * g, 16);
+  }
+}
+
+inline void split(const BlockIQ5_KS& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) p.scale[kPartStride * g] = b.scales[g];
+  for (int pair = 0; pair < 4; ++pair) nibbles(b.qs + 32 * pair, p.q + 64 * pair, 32);
+  for (int g = 0; g < 8; ++g) {
+    for (int j = 0; j < 32; ++j) p.q[32 * g + j] |= (b.qh[j] >> g & 1) << 4;
+  }
+}
+
+inline void split(const BlockIQ4_KSS& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) {
+    std::uint16_t words[8];
+    std::memcpy(words, b.qs[g], sizeof words);
+    p.scale[kPartStride * g] = kss_scale(words);
+    for (std::uint16_t& w : words) w = kss_codes(w);
+    std::uint8_t bytes[16];
+    std::memcpy(bytes, words, sizeof bytes);
+    nibbles(bytes, p.q + 32 * g, 16);
+  }
+}
+
+inline void split(const BlockIQ2_KL& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) {
+    p.scale[kPartStride * g] = static_cast<std::uint8_t>(iq2_kl_scale(b.scales_l, b.scales_h, g));
+    for (int j = 0; j < 16; ++j) {
+      const std::uint8_t pair = iq2_kl_pair(b.qs, b.qh, g, j);
+      p.q[32 * g + 2 * j] = pair & 7;
+      p.q[32 * g + 2 * j + 1] = pair >> 3;
+    }
+  }
+}
+
 }  // namespace gc::pack

@@ -104,4 +104,61 @@ inline void split(const BlockIQ1_M& b, const Parts& p) {
   }
 }
 
+inline void split(const BlockIQ1_S_R4& b, const Parts& p) {
+  const int scale = odd(b.qh >> 12 & 7);
+  const bool minus = (b.qh & 0x8000) != 0;
+  *p.scale = static_cast<std::uint8_t>(minus ? -scale : scale);
+  for (int k = 0; k < 4; ++k) {
+    const std::uint16_t grid = kGridIq1[b.qs[k] | (b.qh >> (k * 3) & 7) << 8];
+    for (int j = 0; j < 8; ++j) {
+      const int code = grid >> (2 * j) & 3;
+      p.q[8 * k + j] = static_cast<std::uint8_t>((minus ? 2 - code : code) << 3);
+    }
+  }
+}
+
+inline void split(const BlockIQ1_M_R4& b, const Parts& p) {
+  p.scale[0] = b.scales & 15;
+  p.scale[kPartStride] = b.scales >> 4;
+  for (int k = 0; k < 4; ++k) {
+    const int high = b.qh[k / 2] >> (k % 2 * 4) & 15;
+    const std::uint16_t grid = kGridIq1[b.qs[k] | (high & 7) << 8];
+    const int shift = high & 8 ? 0 : 2;
+    for (int j = 0; j < 8; ++j)
+      p.q[8 * k + j] = static_cast<std::uint8_t>((grid >> (2 * j) & 3) << 3 | shift);
+  }
+}
+
+// Trellis values, 126 more than they are.
+inline void trellis_codes(std::uint32_t start, int n, std::uint8_t* q) {
+  trellis(start, n, [&](int j, int v) { q[j] = static_cast<std::uint8_t>(v + 126); });
+}
+
+inline void split(const BlockIQ2_KT& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g)
+    p.scale[kPartStride * g] = static_cast<std::uint8_t>(kIq4Values[kt_scale(b.scales, g)]);
+  for (int i = 0; i < 32; ++i) trellis_codes(b.qs[i] + kTrellisStart, 8, p.q + 8 * i);
+}
+
+inline void split(const BlockIQ3_KT& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) p.scale[kPartStride * g] = static_cast<std::uint16_t>(kt_scale(b.scales, g));
+  for (int i = 0; i < 32; ++i) {
+    trellis(b.qs[i] + kTrellisStart, 8, [&](int j, int v) {
+      const int magnitude = v < 0 ? -v : v;
+      const bool minus = (b.qh[i % 4 * 8 + j] >> (i / 4) & 1) != 0;
+      p.q[8 * i + j] = static_cast<std::uint8_t>(126 + (minus ? -magnitude : magnitude));
+    });
+  }
+}
+
+inline void split(const BlockIQ4_KT& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) p.scale[kPartStride * g] = static_cast<std::uint8_t>(iq4_kt_scale(b.groups[g]));
+  for (int i = 0; i < 64; ++i) trellis_codes(iq4_kt_start(b, i), 4, p.q + 4 * i);
+}
+
+inline void split(const BlockIQ1_KT& b, const Parts& p) {
+  for (int g = 0; g < 8; ++g) p.scale[kPartStride * g] = static_cast<std::uint8_t>(kIq4Values[b.sh[g] & 15]);
+  for (int i = 0; i < 32; ++i) trellis_codes(iq1_kt_start(b, i), 8, p.q + 8 * i);
+}
+
 }  // namespace gc::pack

@@ -267,13 +267,113 @@ struct [[gnu::packed]] BlockIQ5_K {
   std::uint8_t qh[32];
 };
 
+// Scales are whole bytes; q: low 4 bits as Q4_K, high 2 laid out as Q2_K. Products multiply by kIq6KValues; decoders
+// elsewhere may give values of a smooth curve through them, off by at most 0.7 before the scale.
+struct [[gnu::packed]] BlockIQ6_K {
+  F16Bits d;
+  std::uint16_t extra;
+  std::int8_t scales[16];
+  std::uint8_t qs[128];
+  std::uint8_t qh[64];
+};
+
+// The IQ*_KS: d stands in front of the row, 8 groups of 32: y = d * scale * (table[q] + shift * a bit), the IQ*_K's
+// tables. IQ2_KS: scale = 5 bits - 16, low 4 in nibbles, the top one bit 8 + g of extra, whose bit g is the shift's.
+struct [[gnu::packed]] BlockIQ2_KS {
+  std::uint16_t extra;
+  std::uint8_t scales[4];
+  std::uint8_t qs[64];
+};
+
+// As IQ2_KS, with extra's halves the other way round; nibbles of scales: groups 0-3 low, 4-7 high. q as IQ3_K.
+struct [[gnu::packed]] BlockIQ3_KS {
+  std::uint16_t extra;
+  std::uint8_t scales[4];
+  std::uint8_t qs[64];
+  std::uint8_t qh[32];
+};
+
+// scale = the byte without its lowest bit - 127, the bit is the shift's; q as IQ4_NL, 16 bytes a group.
+struct [[gnu::packed]] BlockIQ4_KS {
+  std::uint8_t scales[8];
+  std::uint8_t qs[128];
+};
+
+// Scales as IQ4_KS, q as IQ5_K.
+struct [[gnu::packed]] BlockIQ5_KS {
+  std::uint8_t scales[8];
+  std::uint8_t qs[128];
+  std::uint8_t qh[32];
+};
+
+// As IQ4_KS: the lowest bits of a group's 8 words are its scale's byte; the other 15, w, stand for the four codes of
+// w ^ w >> 1 (kss_codes).
+struct [[gnu::packed]] BlockIQ4_KSS {
+  std::uint16_t qs[8][8];
+};
+
+// d in front of the row, 8 groups of 32: y = d * (scale - 32) * kIq3KValues of both codes of kIq2KlPairs[q]. Low 4 bits
+// of scales in nibbles (groups 0-3 low, 4-7 high), high 2 in pairs of scales_h; q: a byte of qs holds a pair of values of
+// one group (low nibble) and of the next; bit 4 of pair j of group g is bit g of qh[j].
+struct [[gnu::packed]] BlockIQ2_KL {
+  std::uint16_t scales_h;
+  std::uint8_t scales_l[4];
+  std::uint8_t qs[64];
+  std::uint8_t qh[16];
+};
+
+// The IQ*_KT: d in front of the row, 8 groups of 32: y = d * scale * trellis values, which follow from one index for 8
+// (IQ4_KT: 4) values. The scales of IQ1_KT and IQ2_KT are kIq4Values[4 bits].
+// IQ2_KT: indices of 16 bits; nibbles of scales: groups 0-3 low, 4-7 high.
+struct [[gnu::packed]] BlockIQ2_KT {
+  std::uint8_t scales[4];
+  std::uint16_t qs[32];
+};
+
+// As IQ2_KT, of the magnitudes of trellis values, negative where bit i / 32 of qh[i % 32] is set; the scale is 4 bits.
+struct [[gnu::packed]] BlockIQ3_KT {
+  std::uint8_t scales[4];
+  std::uint16_t qs[32];
+  std::uint8_t qh[32];
+};
+
+// Indices of 15 bits: low 8 in ql, next 4 in nibbles of qh (indices 0-31 low, 32-63 high), top 3 in the word of their
+// group above its lowest byte, which has the sequence's choice in bit 0 and scale + 64 above.
+struct [[gnu::packed]] BlockIQ4_KT {
+  std::uint32_t groups[8];
+  std::uint8_t ql[64];
+  std::uint8_t qh[32];
+};
+
+// Indices of 13 bits: low 8 in ql, next 4 in nibbles of qh (indices 0-15 low, 16-31 high), the top one in the high half
+// of their group's byte of sh, whose low half is the scale.
+struct [[gnu::packed]] BlockIQ1_KT {
+  std::uint8_t sh[8];
+  std::uint8_t ql[32];
+  std::uint8_t qh[16];
+};
+
+// As a group of IQ1_S, with d in front of the row.
+struct [[gnu::packed]] BlockIQ1_S_R4 {
+  std::uint8_t qs[4];
+  std::uint16_t qh;
+};
+
+// As two groups of IQ1_M, with d in front of the row; their scales are the two nibbles.
+struct [[gnu::packed]] BlockIQ1_M_R4 {
+  std::uint8_t qs[4];
+  std::uint8_t qh[2];
+  std::uint8_t scales;
+};
+
 // The struct of a quantized format has the size that the table says.
 #define CHECK_kFloat(name, bytes)
 #define CHECK_kInt(name, bytes)
 #define CHECK_kBlock(name, bytes)                                            \
   static_assert(sizeof(Block##name) == (bytes) && alignof(Block##name) == 1, \
                 "Block" #name " is not as formats.def says");
-#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values) CHECK_##kind(name, block_bytes)
+#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values, head) \
+  CHECK_##kind(name, block_bytes)
 #include "compiler/quant/formats.def"
 #undef FORMAT
 #undef CHECK_kFloat
@@ -290,7 +390,17 @@ inline constexpr std::int8_t kIq3KValues[8] = {-63, -40, -23, -10, 1, 13, 28, 47
 inline constexpr std::int8_t kIq5KValues[32] = {-126, -114, -103, -92, -83, -74, -65, -57, -50, -43, -36,
                                                 -30,  -24,  -18,  -12, -6,  -1,  5,   11,  17,  23,  29,
                                                 36,   43,   51,   59,  68,  77,  87,  97,  109, 121};
-inline constexpr int kIq2KShift = 5, kIq3KShift = 4, kIq4KShift = 4, kIq5KShift = 2;
+inline constexpr std::int8_t kIq6KValues[64] = {
+    -127, -121, -115, -109, -104, -98, -93, -88, -84, -79, -74, -70, -66, -62, -58, -54,
+    -51,  -47,  -44,  -40,  -37,  -34, -31, -28, -25, -22, -19, -16, -13, -11, -8,  -5,
+    -2,   0,    3,    6,    9,    12,  14,  17,  20,  23,  27,  30,  33,  36,  40,  44,
+    47,   51,   55,   59,   63,   68,  72,  77,  82,  87,  92,  98,  103, 109, 115, 121};
+inline constexpr int kIq2KShift = 5, kIq3KShift = 4, kIq4KShift = 4, kIq5KShift = 2, kIq6KShift = 1;
+
+// Codes of the pairs of IQ2_KL, octal: the first value's is the last digit.
+inline constexpr std::uint8_t kIq2KlPairs[32] = {020, 050, 001, 031, 051, 071, 012, 022, 042, 052, 062,
+                                                 003, 043, 053, 073, 024, 034, 044, 054, 064, 015, 025,
+                                                 035, 045, 055, 006, 026, 046, 066, 076, 027, 057};
 
 // Twice the values of an e2m1 code (MXFP4, NVFP4).
 inline constexpr std::int8_t kFp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -317,6 +427,64 @@ constexpr int iq3_k_scale(const std::uint8_t (&scales)[8], std::uint16_t signs, 
 // Scale of group g (0-15) of IQ4_K and IQ5_K, -32 to 31.
 constexpr int iq4_k_scale(const std::uint8_t (&low)[8], const std::uint8_t (&high)[4], int g) {
   return ((low[g / 2] >> (g % 2 * 4) & 15) | (high[g / 4] >> (g % 4 * 2) & 3) << 4) - 32;
+}
+
+// Scale of group g (0-7) of the IQ*_KS.
+constexpr int iq2_ks_scale(const std::uint8_t (&low)[4], std::uint16_t extra, int g) {
+  return ((low[g / 2] >> (g % 2 * 4) & 15) | (extra >> (8 + g) & 1) << 4) - 16;
+}
+constexpr int iq3_ks_scale(const std::uint8_t (&low)[4], std::uint16_t extra, int g) {
+  return ((low[g % 4] >> (g / 4 * 4) & 15) | (extra >> g & 1) << 4) - 16;
+}
+constexpr int iq4_ks_scale(std::uint8_t byte) { return (byte & 254) - 127; }
+constexpr int iq2_kl_scale(const std::uint8_t (&low)[4], std::uint16_t high, int g) {
+  return ((low[g % 4] >> (g / 4 * 4) & 15) | (high >> (2 * g) & 3) << 4) - 32;
+}
+
+// Byte of scale and four codes a word (lowest first, of values j, j + 16, j + 1, j + 17 of word j / 2) of an IQ4_KSS group.
+constexpr std::uint8_t kss_scale(const std::uint16_t (&words)[8]) {
+  int byte = 0;
+  for (int k = 0; k < 8; ++k) byte |= (words[k] & 1) << k;
+  return static_cast<std::uint8_t>(byte);
+}
+constexpr std::uint16_t kss_codes(std::uint16_t word) {
+  const int w = word & 0xfffe;
+  return static_cast<std::uint16_t>(w ^ w >> 1);
+}
+
+// Codes of kIq3KValues of values 2 j and 2 j + 1 of group g (0-7) of IQ2_KL: kIq2KlPairs' entry.
+constexpr std::uint8_t iq2_kl_pair(const std::uint8_t (&qs)[64], const std::uint8_t (&qh)[16], int g, int j) {
+  return kIq2KlPairs[(qs[g / 2 * 16 + j] >> (g % 2 * 4) & 15) | (qh[j] >> g & 1) << 4];
+}
+
+// Calls value(i, v) with the n trellis values, -126 to 126, of an index: a multiplicative random sequence, of each word the
+// sum of four fields of 6 bits.
+template <class Value>
+constexpr void trellis(std::uint32_t index, int n, Value value) {
+  for (int i = 0; i < n; ++i) {
+    index *= 0xCBAC1FEDu;
+    const std::uint32_t s = index & 0x3f3f3f3f;
+    value(i, static_cast<int>((s & 255) + (s >> 8 & 255) + (s >> 16 & 255) + (s >> 24)) - 126);
+  }
+}
+inline constexpr std::uint32_t kTrellisStart = 4096;  // added to every index
+
+// Nibble of group g (0-7) of IQ2_KT and IQ3_KT.
+constexpr int kt_scale(const std::uint8_t (&scales)[4], int g) { return scales[g % 4] >> (g / 4 * 4) & 15; }
+
+constexpr int iq4_kt_scale(std::uint32_t group) { return static_cast<int>(group >> 1 & 127) - 64; }
+// Where the sequence of index i (0-63) of IQ4_KT starts.
+constexpr std::uint32_t iq4_kt_start(const BlockIQ4_KT& b, int i) {
+  const std::uint32_t group = b.groups[i / 8];
+  const std::uint32_t index =
+      b.ql[i] | (b.qh[i % 32] >> (i / 32 * 4) & 15u) << 8 | (group >> (8 + i % 8 * 3) & 7) << 12;
+  return index + kTrellisStart + (group & 1) * 32768;
+}
+// Of index i (0-31) of IQ1_KT.
+constexpr std::uint32_t iq1_kt_start(const BlockIQ1_KT& b, int i) {
+  const std::uint32_t index =
+      b.ql[i] | (b.qh[i % 16] >> (i / 16 * 4) & 15u) << 8 | (b.sh[i / 4] >> (4 + i % 4) & 1u) << 12;
+  return index + kTrellisStart;
 }
 
 // Scale of group g (0-15) of Q3_K, -32 to 31.

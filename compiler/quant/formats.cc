@@ -10,8 +10,9 @@ namespace gc {
 namespace {
 
 constexpr FormatInfo kTable[] = {
-#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values) \
-  {Format::name, #name, #name, gguf_id, block_values, block_bytes, FormatKind::kind, scale_values},
+#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values, head)   \
+  {Format::name,     #name,        #name,        gguf_id, block_values, block_bytes, \
+   FormatKind::kind, scale_values, RowHead::head},
 #include "compiler/quant/formats.def"
 #undef FORMAT
 };
@@ -64,6 +65,18 @@ std::optional<Format> format_of_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::int64_t head_bytes(Format format) {
+  switch (info(format).head) {
+    case RowHead::kNone:
+      return 0;
+    case RowHead::kF16:
+      return 2;
+    case RowHead::kF32:
+      return 4;
+  }
+  throw_internal("row head");
+}
+
 std::int64_t row_bytes(Format format, std::int64_t n) {
   const std::optional<std::int64_t> bytes = tensor_bytes(format, n, 1);
   GC_CHECK(bytes.has_value(), n, " values in a row of ", name(format));
@@ -74,6 +87,7 @@ std::optional<std::int64_t> tensor_bytes(Format format, std::int64_t n, std::int
   std::int64_t bytes = 0;
   if (n < 0 || rows < 0 || !is_whole_blocks(format, n)) return std::nullopt;
   if (!checked_mul(n / info(format).block_values, info(format).block_bytes, &bytes)) return std::nullopt;
+  if (!checked_add(bytes, head_bytes(format), &bytes)) return std::nullopt;
   if (!checked_mul(bytes, rows, &bytes)) return std::nullopt;
   return bytes;
 }

@@ -50,6 +50,13 @@ float f16_at(const std::uint8_t* p) {
   return f32_of_f16(bits);
 }
 
+float super_at(const Layout& l, const std::uint8_t* p, std::int64_t i) {
+  if (l.super_bytes() == 2) return f16_at(p + 2 * i);
+  float value;
+  std::memcpy(&value, p + 4 * i, 4);
+  return value;
+}
+
 // The scale or min of block `b` and row `r` whose entries begin at `p`, integers times `super`.
 float factor(ScaleKind kind, const std::uint8_t* p, std::int64_t b, std::int64_t r, float super) {
   const std::int64_t i = b * kPanelRows + r;
@@ -70,6 +77,10 @@ float factor(ScaleKind kind, const std::uint8_t* p, std::int64_t b, std::int64_t
       return super * static_cast<float>(static_cast<std::int8_t>(p[i]) >> 1);
     case ScaleKind::Bit:  // of a whole scale: `super` has the shift
       return (p[i] & 1) * factor(ScaleKind::I7, p, b, r, super);
+    case ScaleKind::Odd7:
+      return super * static_cast<float>((p[i] & 254) - 127);
+    case ScaleKind::OddBit:
+      return (p[i] & 1) * factor(ScaleKind::Odd7, p, b, r, super);
     case ScaleKind::E8M0:
       return half_of_e8m0(p[i]);
     case ScaleKind::UE4M3:
@@ -126,7 +137,7 @@ namespace {
 
 template <std::size_t n>
 constexpr auto unsigned_values(const std::int8_t (&values)[n], int offset) {
-  std::array<std::uint8_t, n <= 16 ? 16 : 32> out{};
+  std::array<std::uint8_t, n <= 16 ? 16 : n> out{};
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(values[i] + offset);
   return out;
 }
@@ -149,6 +160,7 @@ constexpr auto kIq2 = signed_magnitudes(kIq2Values, 43);
 constexpr auto kIq2K = unsigned_values(kIq2KValues, 31);
 constexpr auto kIq3K = unsigned_values(kIq3KValues, 63);
 constexpr auto kIq5K = unsigned_values(kIq5KValues, 126);
+constexpr auto kIq6K = unsigned_values(kIq6KValues, 127);
 constexpr auto kIq3Xxs = signed_magnitudes(kIq3XxsValues, 62);
 
 }  // namespace
@@ -175,12 +187,14 @@ std::span<const std::uint8_t> Layout::values() const {
       return with(kIq3K, 63);
     case ValueTable::Iq5K:
       return with(kIq5K, 126);
+    case ValueTable::Iq6K:
+      return with(kIq6K, 127);
   }
   throw_internal("value table");
 }
 
 std::int32_t Layout::shift() const {
-  GC_CHECK(min == ScaleKind::Bit);
+  GC_CHECK(min_is_shift());
   switch (table) {
     case ValueTable::Iq2K:
       return kIq2KShift;
@@ -190,6 +204,8 @@ std::int32_t Layout::shift() const {
       return kIq4KShift;
     case ValueTable::Iq5K:
       return kIq5KShift;
+    case ValueTable::Iq6K:
+      return kIq6KShift;
     case ValueTable::Linear:
     case ValueTable::Fp4:
     case ValueTable::Iq2:
@@ -212,6 +228,8 @@ bool Layout::needs_super(ScaleKind kind) {
     case ScaleKind::High4:
     case ScaleKind::I7:
     case ScaleKind::Bit:
+    case ScaleKind::Odd7:
+    case ScaleKind::OddBit:
       return true;
   }
   throw_internal("scale kind");
@@ -229,6 +247,8 @@ std::int64_t entry_stride(ScaleKind kind) {
     case ScaleKind::High4:
     case ScaleKind::I7:
     case ScaleKind::Bit:
+    case ScaleKind::Odd7:
+    case ScaleKind::OddBit:
     case ScaleKind::E8M0:
     case ScaleKind::UE4M3:
       return kPanelRows;
@@ -245,7 +265,7 @@ std::int64_t Layout::quant_bytes() const {
 Layout::Group Layout::group(std::int64_t cols) const {
   const std::int64_t blocks = cols / entry_cols;
   Group g;
-  g.scales = supers() * 2 * kPanelRows;
+  g.scales = supers() * super_bytes() * kPanelRows;
   const std::int64_t end = g.scales + blocks * entry_stride(scale);
   g.mins = min_in_scale() ? g.scales : end;
   g.quants = round64(min_in_scale() ? end : end + blocks * entry_stride(min));
@@ -276,10 +296,10 @@ RowParts row_parts(Format format, std::int64_t cols, const std::uint8_t* panel, 
   for (std::int64_t begin = 0; begin < cols; begin += kGroupCols) {
     const std::int64_t n = std::min(kGroupCols, cols - begin);
     const Layout::Group g = l.group(n);
-    const float d = l.supers() > 0 ? l.unit * f16_at(panel + 2 * row) : 1;
-    const float dmin = l.supers() > 1            ? l.unit * f16_at(panel + 2 * (kPanelRows + row))
-                       : l.min == ScaleKind::Bit ? d * static_cast<float>(l.shift())
-                                                 : 1;
+    const float d = l.supers() > 0 ? l.unit * super_at(l, panel, row) : 1;
+    const float dmin = l.supers() > 1     ? l.unit * super_at(l, panel, kPanelRows + row)
+                       : l.min_is_shift() ? d * static_cast<float>(l.shift())
+                                          : 1;
     for (std::int64_t b = 0; b < n / l.scale_cols; ++b) {
       const std::int64_t entry = b * l.scale_cols / l.entry_cols;
       parts.scale.push_back(factor(l.scale, panel + g.scales, entry, row, d));
@@ -299,6 +319,10 @@ void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std
   const RowParts parts = row_parts(format, cols, panel, row);
   for (std::int64_t c = 0; c < cols; ++c) {
     const std::int64_t b = c / l.scale_cols;
+    if (l.min_is_shift()) {  // added to q as the format says, not rounded by itself
+      out[c] = parts.scale[b] * static_cast<float>(parts.q[c] + (parts.min[b] != 0 ? l.shift() : 0));
+      continue;
+    }
     out[c] = parts.scale[b] * static_cast<float>(parts.q[c]);
     if (l.min != ScaleKind::None) out[c] = out[c] + parts.min[b];
   }

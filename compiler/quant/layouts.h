@@ -3,9 +3,9 @@
 // A matrix is cut into panels of 16 rows (the last padded with zeros), stored one after the other. A panel of a block
 // format is a sequence of groups of 256 columns (the last may be shorter, any multiple of 32), each 64-byte aligned:
 //
-//   supers   f16[n_supers][16 rows]           the groups' scale and min factors of K-quants
+//   supers   f16 | f32 [n_supers][16 rows]    the groups' scale and min factors (of K-quants), or the rows'
 //   scales   f16 | 8 bits [blocks][16 rows]   a block: the 16, 32 or more columns of one scale
-//   mins     f16 | u8     [blocks][16 rows]   (of kinds High4 and Bit: in the scales' bytes)
+//   mins     f16 | 8 bits [blocks][16 rows]   (of kinds High4, Bit and OddBit: in the scales' bytes)
 //   (padding to 64 bytes)
 //   quants   for each 32 columns: plane after plane, lowest bits first
 //
@@ -34,10 +34,10 @@ namespace gc {
 inline constexpr std::int64_t kPanelRows = 16;
 inline constexpr std::int64_t kGroupCols = 256;
 
-enum class ScaleKind : std::uint8_t { None, F16, U8, I8, Low4, High4, I7, Bit, E8M0, UE4M3 };
+enum class ScaleKind : std::uint8_t { None, F16, U8, I8, Low4, High4, I7, Bit, Odd7, OddBit, E8M0, UE4M3 };
 
 // What the codes of a layout stand for (value_table of layouts.cc).
-enum class ValueTable : std::uint8_t { Linear, Iq4, Fp4, Iq2, Iq3Xxs, Iq2K, Iq3K, Iq5K };
+enum class ValueTable : std::uint8_t { Linear, Iq4, Fp4, Iq2, Iq3Xxs, Iq2K, Iq3K, Iq5K, Iq6K };
 
 // Bits of a code that lie together; 0 bits end a list of planes.
 struct Plane {
@@ -57,14 +57,22 @@ struct Layout {
       entry_cols;  // columns that share a scale: scale_cols, or a multiple where a scale spans more than 32
 
   bool is_float() const { return scale_cols == 0; }
-  // f16 factors of a group: of the scales, then of the mins where these have their own.
+  // Factors of a group: of the scales, then of the mins where these have their own.
   std::int64_t supers() const { return (needs_super(scale) ? 1 : 0) + (min_is_subtracted() ? 1 : 0); }
   static bool needs_super(ScaleKind kind);
+  // Of one factor: 4 for f32, else 2.
+  std::int64_t super_bytes() const { return info(format).head == RowHead::kF32 ? 4 : 2; }
   bool min_is_subtracted() const { return min == ScaleKind::U8 || min == ScaleKind::High4; }
   // The min lies in the bytes of the scales.
-  bool min_in_scale() const { return min == ScaleKind::High4 || min == ScaleKind::Bit; }
-  std::int32_t shift() const;  // that mins of kind Bit stand for, times the scale
-  // q of each code of 4 or 5 bits: 16 or 32 entries; empty where the code is q.
+  bool min_in_scale() const {
+    return min == ScaleKind::High4 || min == ScaleKind::Bit || min == ScaleKind::OddBit;
+  }
+  // The min is 0 or scale * shift().
+  bool min_is_shift() const {
+    return min == ScaleKind::Bit || min == ScaleKind::OddBit || min == ScaleKind::I8;
+  }
+  std::int32_t shift() const;
+  // q of each code of 4, 5 or 6 bits: 16, 32 or 64 entries; empty where the code is q.
   std::span<const std::uint8_t> values() const;
   std::int64_t quant_bytes() const;  // of 16 rows x 32 columns
 
@@ -88,7 +96,7 @@ std::int64_t panel_bytes(Format format, std::int64_t cols);
 std::int64_t packed_bytes(Format format, std::int64_t rows, std::int64_t cols);
 
 // Reads row `row` (0..15) of a packed panel back: bit for bit what dequantize_row gives for the file's row,
-// but for the sign of zeros of layouts whose min is of kind Bit.
+// but for the sign of zeros of layouts whose min is a shift, and of IQ3_KT.
 void unpack_row(Format format, std::int64_t cols, const std::uint8_t* panel, std::int64_t row, float* out);
 
 // Bytes from a block's scales or mins to the next block's.

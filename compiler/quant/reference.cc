@@ -2,6 +2,7 @@
 // are rounded to f32 one by one, so contraction into FMA is off.
 #include "compiler/quant/reference.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "compiler/base/error.h"
@@ -314,12 +315,149 @@ void decode(const BlockIQ5_K& b, float* y) {
   }
 }
 
+void decode(const BlockIQ6_K& b, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int q = four_bits(b.qs, i) | two_bits(b.qh, i) << 4;
+    y[i] = shifted(f32(b.d), b.scales[i / 16], kIq6KValues[q], b.extra, i, kIq6KShift);
+  }
+}
+
+// Formats whose rows have a head: `d` is that.
+
+void decode(const BlockIQ2_KS& b, float d, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int g = i / 32, shift = (b.extra >> g & 1) * kIq2KShift;
+    const float scale = d * static_cast<float>(iq2_ks_scale(b.scales, b.extra, g));
+    y[i] = scale * static_cast<float>(kIq2KValues[two_bits(b.qs, i)] + shift);
+  }
+}
+
+void decode(const BlockIQ3_KS& b, float d, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int g = i / 32, shift = (b.extra >> (8 + g) & 1) * kIq3KShift;
+    const int q = two_bits(b.qs, i) | (b.qh[i % 32] >> g & 1) << 2;
+    const float scale = d * static_cast<float>(iq3_ks_scale(b.scales, b.extra, g));
+    y[i] = scale * static_cast<float>(kIq3KValues[q] + shift);
+  }
+}
+
+void decode(const BlockIQ4_KS& b, float d, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const std::uint8_t s = b.scales[i / 32];
+    const int q = b.qs[i / 32 * 16 + i % 16] >> (i / 16 % 2 * 4) & 15;
+    const float scale = d * static_cast<float>(iq4_ks_scale(s));
+    y[i] = scale * static_cast<float>(kIq4Values[q] + (s & 1) * kIq4KShift);
+  }
+}
+
+void decode(const BlockIQ5_KS& b, float d, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const std::uint8_t s = b.scales[i / 32];
+    const int q = four_bits(b.qs, i) | (b.qh[i % 32] >> (i / 32) & 1) << 4;
+    const float scale = d * static_cast<float>(iq4_ks_scale(s));
+    y[i] = scale * static_cast<float>(kIq5KValues[q] + (s & 1) * kIq5KShift);
+  }
+}
+
+void decode(const BlockIQ4_KSS& b, float d, float* y) {
+  for (int g = 0; g < 8; ++g) {
+    std::uint16_t words[8];
+    std::memcpy(words, b.qs[g], sizeof words);
+    const std::uint8_t s = kss_scale(words);
+    const float scale = d * static_cast<float>(iq4_ks_scale(s));
+    for (int i = 0; i < 32; ++i) {
+      const int q = kss_codes(words[i % 16 / 2]) >> (i % 2 * 8 + i / 16 * 4) & 15;
+      y[32 * g + i] = scale * static_cast<float>(kIq4Values[q] + (s & 1) * kIq4KShift);
+    }
+  }
+}
+
+void decode(const BlockIQ2_KL& b, float d, float* y) {
+  for (int i = 0; i < 256; ++i) {
+    const int g = i / 32, pair = iq2_kl_pair(b.qs, b.qh, g, i % 32 / 2);
+    const float scale = d * static_cast<float>(iq2_kl_scale(b.scales_l, b.scales_h, g));
+    y[i] = scale * static_cast<float>(kIq3KValues[pair >> (i % 2 * 3) & 7]);
+  }
+}
+
+void decode(const BlockIQ2_KT& b, float d, float* y) {
+  for (int i = 0; i < 32; ++i) {
+    const float scale = d * static_cast<float>(kIq4Values[kt_scale(b.scales, i / 4)]);
+    trellis(b.qs[i] + kTrellisStart, 8, [&](int j, int v) { y[8 * i + j] = scale * static_cast<float>(v); });
+  }
+}
+
+void decode(const BlockIQ3_KT& b, float d, float* y) {
+  for (int i = 0; i < 32; ++i) {
+    const float scale = d * static_cast<float>(kt_scale(b.scales, i / 4));
+    trellis(b.qs[i] + kTrellisStart, 8, [&](int j, int v) {
+      const bool minus = (b.qh[i % 4 * 8 + j] >> (i / 4) & 1) != 0;
+      const float magnitude = scale * static_cast<float>(std::abs(v));
+      y[8 * i + j] = minus ? -magnitude : magnitude;
+    });
+  }
+}
+
+void decode(const BlockIQ4_KT& b, float d, float* y) {
+  for (int i = 0; i < 64; ++i) {
+    const float scale = d * static_cast<float>(iq4_kt_scale(b.groups[i / 8]));
+    trellis(iq4_kt_start(b, i), 4, [&](int j, int v) { y[4 * i + j] = scale * static_cast<float>(v); });
+  }
+}
+
+void decode(const BlockIQ1_KT& b, float d, float* y) {
+  for (int i = 0; i < 32; ++i) {
+    const float scale = d * static_cast<float>(kIq4Values[b.sh[i / 4] & 15]);
+    trellis(iq1_kt_start(b, i), 8, [&](int j, int v) { y[8 * i + j] = scale * static_cast<float>(v); });
+  }
+}
+
+void decode(const BlockIQ1_S_R4& b, float d, float* y) {
+  const float scale = d * static_cast<float>(2 * (b.qh >> 12 & 7) + 1);
+  for (int k = 0; k < 4; ++k) {
+    const int index = b.qs[k] | (b.qh >> (k * 3) & 7) << 8;
+    decode_ternary8(kGridIq1[index], b.qh & 0x8000 ? -0.125f : 0.125f, scale, y + 8 * k);
+  }
+}
+
+void decode(const BlockIQ1_M_R4& b, float d, float* y) {
+  for (int k = 0; k < 4; ++k) {
+    const float scale = d * static_cast<float>(b.scales >> (k / 2 * 4) & 15);
+    const int high = b.qh[k / 2] >> (k % 2 * 4) & 15;  // as IQ1_M
+    decode_ternary8(kGridIq1[b.qs[k] | (high & 7) << 8], high & 8 ? -0.125f : 0.125f, scale, y + 8 * k);
+  }
+}
+
+// The scale in front of a row, 1 where there is none.
+float head_scale(RowHead head, const std::uint8_t* row) {
+  std::uint16_t half;
+  float single;
+  switch (head) {
+    case RowHead::kNone:
+      return 1;
+    case RowHead::kF16:
+      std::memcpy(&half, row, sizeof half);
+      return f32_of_f16(half);
+    case RowHead::kF32:
+      std::memcpy(&single, row, sizeof single);
+      return single;
+  }
+  throw_internal("row head");
+}
+
 template <class Block>
-void decode_blocks(const std::uint8_t* src, float* dst, std::int64_t n, std::int64_t block_values) {
-  for (std::int64_t i = 0; i < n; i += block_values, src += sizeof(Block)) {
+void decode_row(Format format, const std::uint8_t* src, float* dst, std::int64_t n) {
+  const FormatInfo& f = info(format);
+  [[maybe_unused]] const float head = head_scale(f.head, src);
+  src += head_bytes(format);
+  for (std::int64_t i = 0; i < n; i += f.block_values, src += sizeof(Block)) {
     Block block;
     std::memcpy(&block, src, sizeof block);
-    decode(block, dst + i);
+    if constexpr (requires { decode(block, head, dst); }) {
+      decode(block, head, dst + i);
+    } else {
+      decode(block, dst + i);
+    }
   }
 }
 
@@ -358,8 +496,8 @@ void dequantize_row(Format format, const void* src, float* dst, std::int64_t n) 
 #define DECODE_kInt(name)
 #define DECODE_kBlock(name) \
   case Format::name:        \
-    return decode_blocks<Block##name>(bytes, dst, n, info(format).block_values);
-#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values) DECODE_##kind(name)
+    return decode_row<Block##name>(format, bytes, dst, n);
+#define FORMAT(name, gguf_id, block_values, block_bytes, kind, scale_values, head) DECODE_##kind(name)
 #include "compiler/quant/formats.def"
 #undef FORMAT
 #undef DECODE_kFloat

@@ -12,48 +12,24 @@
 #include "compiler/base/error.h"
 #include "compiler/quant/blocks.h"
 #include "compiler/quant/float16.h"
+#include "compiler/quant/reference_data.h"
 
 namespace gc {
 namespace {
 
 constexpr int kBlocks = 256;
 
-// The generator of testdata/make_reference.py.
-std::vector<std::uint8_t> random_bytes(std::size_t n, std::uint64_t seed) {
-  std::vector<std::uint8_t> out(n + 8);
-  for (std::size_t i = 0; i < n; i += 8) {
-    seed += 0x9E3779B97F4A7C15;
-    std::uint64_t z = seed;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-    z = (z ^ z >> 27) * 0x94D049BB133111EB;
-    z ^= z >> 31;
-    std::memcpy(&out[i], &z, 8);
-  }
-  out.resize(n);
-  return out;
-}
-
-std::uint32_t canonical_bits(float v) { return std::isnan(v) ? 0x7fc00000 : std::bit_cast<std::uint32_t>(v); }
-
 std::string line_of(Format format) {
   const FormatInfo& f = info(format);
   const auto n = static_cast<std::size_t>(f.block_values * kBlocks);
+  const auto row = static_cast<std::int64_t>(n);
   // At an odd address: files promise no alignment.
-  std::vector<std::uint8_t> raw = random_bytes(static_cast<std::size_t>(f.block_bytes * kBlocks), f.gguf_id);
+  std::vector<std::uint8_t> raw = random_bytes(static_cast<std::size_t>(row_bytes(format, row)), f.gguf_id);
+  put_head(format, raw.data());
   raw.insert(raw.begin(), 0);
   std::vector<float> values(n);
-  dequantize_row(format, raw.data() + 1, values.data(), static_cast<std::int64_t>(n));
-  std::uint64_t hash = 0xCBF29CE484222325;
-  char text[32];
-  std::string first;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t bits = canonical_bits(values[i]);
-    for (int shift = 0; shift < 32; shift += 8) hash = (hash ^ (bits >> shift & 255)) * 0x100000001B3;
-    std::snprintf(text, sizeof text, " %08x", bits);
-    if (i < 8) first += text;
-  }
-  std::snprintf(text, sizeof text, " %016llx", static_cast<unsigned long long>(hash));
-  return std::string(f.name) + text + first;
+  dequantize_row(format, raw.data() + 1, values.data(), row);
+  return reference_line(f.name, values);
 }
 
 TEST(Reference, EqualsThePublicDecodersBitForBit) {
@@ -68,8 +44,47 @@ TEST(Reference, EqualsThePublicDecodersBitForBit) {
     EXPECT_EQ(line_of(*format), line);
     ++expected;
   }
-  for (const FormatInfo& f : all_formats()) rows += has_reference(f.format) ? 1 : 0;
+  for (const FormatInfo& f : all_formats()) {
+    // Of interleaved.txt's are those that exist in no other form.
+    const bool plain = f.format != Format::IQ1_S_R4 && f.format != Format::IQ1_M_R4;
+    rows += has_reference(f.format) && plain ? 1 : 0;
+  }
   EXPECT_EQ(rows, expected) << "a format has a decoder and no line in reference.txt";
+}
+
+std::vector<std::uint8_t> bytes_of_hex(const std::string& text) {
+  std::vector<std::uint8_t> bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes.push_back(static_cast<std::uint8_t>(std::stoi(text.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+// Rows that ik_llama.cpp quantized and the values that it decodes from them.
+TEST(Reference, RowsOfIkLlamaCpp) {
+  std::ifstream in("compiler/quant/testdata/ik_rows.txt");
+  ASSERT_TRUE(in.good());
+  std::string line, type, hex;
+  int rows = 0;
+  while (std::getline(in, line)) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    words >> type >> hex;
+    const std::optional<Format> format = format_of_name(type);
+    ASSERT_TRUE(format.has_value()) << line;
+    const std::vector<std::uint8_t> raw = bytes_of_hex(hex);
+    std::vector<float> values(512);
+    ASSERT_EQ(static_cast<std::int64_t>(raw.size()), row_bytes(*format, 512)) << type;
+    dequantize_row(*format, raw.data(), values.data(), 512);
+    // Of IQ6_K it decodes a curve through the integers that it multiplies by, 0.7 off at most.
+    const float scale = *format == Format::IQ6_K ? 128 * f32_of_f16(raw[0] | raw[1] << 8) : 0;
+    for (int i = 0; i < 512; i += 8) {
+      float want;
+      words >> want;
+      EXPECT_NEAR(values[i], want, std::abs(0.7f * scale)) << type << " value " << i;
+    }
+    ++rows;
+  }
+  EXPECT_EQ(rows, 32);
 }
 
 TEST(Reference, F64RoundsToF32) {
@@ -91,7 +106,7 @@ TEST(Reference, RefusesPartsOfBlocksAndIntegers) {
 }
 
 TEST(Formats, TableAndLookups) {
-  EXPECT_EQ(all_formats().size(), 40u);
+  EXPECT_EQ(all_formats().size(), 53u);
   for (const FormatInfo& f : all_formats()) {
     EXPECT_EQ(info(f.format).name, f.name);
     EXPECT_EQ(format_of_gguf_id(f.gguf_id), f.format);

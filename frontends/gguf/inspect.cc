@@ -96,7 +96,7 @@ Json json_of_tensor(const Tensor& tensor) {
   Json shape = Json::array();
   for (int d = 0; d < tensor.n_dims; ++d) shape.push_back(tensor.ne[d]);
   return {
-      {"name", std::string(tensor.name)}, {"shape", shape},        {"type", std::string(name(tensor.format))},
+      {"name", std::string(tensor.name)}, {"shape", shape},        {"type", std::string(tensor.type_name())},
       {"bytes", tensor.data.size()},      {"shard", tensor.shard}, {"offset", tensor.file_offset}};
 }
 
@@ -180,7 +180,7 @@ void print_tensors(const File& file, std::ostream& out) {
   const std::size_t shapes = widest(file.tensors(), 40, [](const Tensor& t) { return t.shape_text(); });
   for (const Tensor& t : file.tensors()) {
     out << "  " << padded(escape_controls(t.name), names) << "  " << padded(t.shape_text(), shapes) << "  "
-        << padded(std::string(name(t.format)), 7) << "  " << right(human_bytes(t.data.size()), 10) << "\n";
+        << padded(std::string(t.type_name()), 7) << "  " << right(human_bytes(t.data.size()), 10) << "\n";
   }
 }
 

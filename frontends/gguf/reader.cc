@@ -242,11 +242,16 @@ std::uint64_t alignment_of(const Shard& shard) {
 
 // ---- Tensors
 
-Format read_format(Cursor& cursor, std::string_view tensor) {
-  const auto id = cursor.number<std::uint32_t>({"the type of tensor", tensor});
-  if (const std::optional<Format> format = format_of_gguf_id(id)) return *format;
+void read_type(Cursor& cursor, Tensor& tensor) {
+  const auto id = cursor.number<std::uint32_t>({"the type of tensor", tensor.name});
+  tensor.interleaved = interleaved_of_gguf_id(id);
+  const std::optional<Format> format = tensor.interleaved ? tensor.interleaved->base : format_of_gguf_id(id);
+  if (format) {
+    tensor.format = *format;
+    return;
+  }
   const bool withdrawn = id == 4 || id == 5 || (id >= 31 && id <= 33) || (id >= 36 && id <= 38);
-  throw_unsupported("tensor ", quote(tensor), ": tensor type ", id,
+  throw_unsupported("tensor ", quote(tensor.name), ": tensor type ", id,
                     withdrawn ? " was withdrawn from GGUF" : " is unknown",
                     "; the known ones are listed by --list-formats");
 }
@@ -277,7 +282,7 @@ Tensor read_tensor(Cursor& cursor, std::uint32_t index, std::uint64_t* offset) {
       throw_user("tensor ", quote(tensor.name), ": its number of values leaves 63 bits");
     }
   }
-  tensor.format = read_format(cursor, tensor.name);
+  read_type(cursor, tensor);
   *offset = cursor.number<std::uint64_t>({"the offset of tensor", tensor.name});
   return tensor;
 }
@@ -286,6 +291,17 @@ std::int64_t data_bytes(const Tensor& tensor) {
   if (!is_whole_blocks(tensor.format, tensor.ne[0])) {
     throw_user("tensor ", quote(tensor.name), ": row length ", tensor.ne[0], " is not a multiple of ",
                info(tensor.format).block_values, ", the block of ", name(tensor.format));
+  }
+  if (tensor.interleaved) {
+    const std::int64_t rows = tensor.interleaved->rows;
+    if (tensor.ne[1] % rows != 0) {
+      throw_user("tensor ", quote(tensor.name), ": ", tensor.ne[1], " rows are not a multiple of ", rows,
+                 ", of which ", tensor.interleaved->name, " makes groups");
+    }
+    if (tensor.format == Format::BF16 && tensor.ne[0] % 2 != 0) {
+      throw_user("tensor ", quote(tensor.name), ": row length ", tensor.ne[0], " is odd, which ",
+                 tensor.interleaved->name, " can't be");
+    }
   }
   const std::optional<std::int64_t> bytes = tensor_bytes(tensor.format, tensor.ne[0], tensor.n_rows());
   if (!bytes) throw_user("tensor ", quote(tensor.name), ": its number of bytes leaves 63 bits");

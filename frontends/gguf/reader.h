@@ -20,6 +20,7 @@
 
 #include "compiler/base/mapped_file.h"
 #include "compiler/quant/formats.h"
+#include "compiler/quant/interleaved.h"
 
 namespace gc::gguf {
 
@@ -91,10 +92,12 @@ struct Tensor {
   Format format;
   std::span<const std::uint8_t> data;  // rows one after the other, row_bytes(format, ne[0]) each; unaligned
   std::uint32_t shard;
-  std::uint64_t file_offset;  // of data in its shard
+  std::uint64_t file_offset;       // of data in its shard
+  const Interleaved* interleaved;  // nullptr, or how the rows of `data` lie (rows.h puts them in order)
 
   std::int64_t n_values() const { return ne[0] * ne[1] * ne[2] * ne[3]; }
   std::int64_t n_rows() const { return ne[1] * ne[2] * ne[3]; }
+  std::string_view type_name() const { return interleaved ? interleaved->name : info(format).name; }
   // "[640, 262144]", innermost first as GGUF tools print it.
   std::string shape_text() const;
 };

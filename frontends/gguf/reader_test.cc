@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "compiler/base/timing.h"
+#include "frontends/gguf/rows.h"
 #include "frontends/gguf/test_files.h"
 
 namespace gc::gguf {
@@ -59,6 +60,42 @@ TEST_F(ReaderTest, ReadsTensorsInPlace) {
   EXPECT_EQ(file.find_tensor("c"), nullptr);
   EXPECT_TRUE(has(error_of([&] { file.tensor("c"); }), "m.gguf: tensor 'c' is missing"));
   file.check_unchanged();
+}
+
+// Of BF16_R16: two columns of each of 16 rows, then the next two.
+TEST_F(ReaderTest, InterleavedRowsComeInOrder) {
+  constexpr std::uint32_t kBf16R16Id = 230;
+  constexpr int kRows = 32, kColumns = 4;
+  FileBytes bytes(kRows * kColumns * 2);
+  const auto value = [](std::int64_t r, int c) { return static_cast<std::uint16_t>(100 * r + c); };
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) {
+      const std::uint16_t v = value(r, c);
+      std::memcpy(&bytes[((r / 16 * kColumns + c / 2 * 2) * 16 + r % 16 * 2 + c % 2) * 2], &v, 2);
+    }
+  }
+  GgufWriter w("test");
+  w.tensor("x", {kColumns, kRows}, kBf16R16Id, bytes);
+  const File file = open(w);
+  const Tensor& x = file.tensor("x");
+  EXPECT_EQ(x.format, Format::BF16);
+  EXPECT_EQ(x.type_name(), "BF16_R16");
+  Rows rows(x);
+  for (const auto& [first, count] : {std::pair{0, 32}, {0, 16}, {3, 5}, {15, 2}, {31, 1}, {7, 0}}) {
+    const std::span<const std::uint8_t> part = rows.at(first, count);
+    ASSERT_EQ(part.size(), static_cast<std::size_t>(count * kColumns * 2));
+    for (int i = 0; i < count * kColumns; ++i) {
+      std::uint16_t v;
+      std::memcpy(&v, &part[2 * i], 2);
+      EXPECT_EQ(v, value(first + i / kColumns, i % kColumns)) << first << " " << i;
+    }
+  }
+  GgufWriter few("test");
+  few.tensor("x", {4, 24}, kBf16R16Id, FileBytes(192, 0));
+  EXPECT_TRUE(has(open_error(few), "24 rows are not a multiple of 16, of which BF16_R16 makes groups"));
+  GgufWriter odd("test");
+  odd.tensor("x", {3, 16}, kBf16R16Id, FileBytes(96, 0));
+  EXPECT_TRUE(has(open_error(odd), "row length 3 is odd"));
 }
 
 TEST_F(ReaderTest, Version2IsTheSame) {

@@ -89,11 +89,12 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
     const GroupParts group = reader.group(at[0], g);
     const auto super = [&](int i) -> Value* {
       if (layout.supers() <= i) return nullptr;
-      Value* half = e.load(e.f16(), e.at(group.supers, row, 2, 2 * kPanelRows * i), 2);
-      return b.CreateFMul(b.CreateFPExt(half, e.f32()), e.f32(layout.unit));
+      const std::int64_t bytes = layout.super_bytes();
+      Value* at = e.at(group.supers, row, bytes, bytes * kPanelRows * i);
+      Value* value = bytes == 4 ? e.load(e.f32(), at, 4) : b.CreateFPExt(e.load(e.f16(), at, 2), e.f32());
+      return b.CreateFMul(value, e.f32(layout.unit));
     };
     Value *d = super(0), *dmin = super(1);
-    if (layout.min == ScaleKind::Bit) dmin = b.CreateFMul(d, e.f32(layout.shift()));
     // A panel's entries lie row by row.
     const auto of_row = [&](ScaleKind kind, Value* entries) {
       return e.at(entries, row, entry_stride(kind) / kPanelRows);
@@ -109,10 +110,18 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
         auto* i32x16 = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
         Value* wide = b.CreateZExt(b.CreateShuffleVector(q, lanes), i32x16);
         wide = b.CreateSub(wide, llvm::ConstantInt::get(i32x16, layout.offset));
+        if (layout.min_is_shift()) {
+          Value* factor = PanelReader::factor_value(
+              e, layout.min,
+              e.load(b.getInt8Ty(), of_row(layout.min, reader.min_at(group.mins, i, part)), 1));
+          Value* is_set = b.CreateFCmpONE(factor, e.f32(0));
+          wide = b.CreateAdd(
+              wide, b.CreateVectorSplat(16, b.CreateSelect(is_set, e.i32(layout.shift()), e.i32(0))));
+        }
         Value* scale =
             row_factor(e, layout.scale, of_row(layout.scale, reader.scale_at(group.scales, i, part)), d);
         Value* y = v.mul(v.splat(scale), b.CreateSIToFP(wide, v.type()));
-        if (layout.min != ScaleKind::None) {
+        if (layout.min != ScaleKind::None && !layout.min_is_shift()) {
           Value* min = v.splat(
               row_factor(e, layout.min, of_row(layout.min, reader.min_at(group.mins, i, part)), dmin));
           y = layout.min_is_subtracted() ? v.sub(y, min) : v.add(y, min);

@@ -1,9 +1,18 @@
 #!/usr/bin/env python3
-"""Writes reference.txt: what the PyPI package `gguf` (numpy) decodes from pseudo-random blocks, as a hash over 256
+"""Writes reference.txt and interleaved.txt: what the PyPI package `gguf` (numpy) decodes from pseudo-random blocks, as a hash over 256
 blocks and the bits of the first 8 values. reference_test.cc makes the same blocks. Needs `pip install gguf`; run from
-anywhere."""
+anywhere.
 
+  make_reference.py LIBRARY
+
+LIBRARY: ik_llama.cpp's decoders as a shared library (its iqk_quantize.cpp and ggml-quants.c), for the types that only
+it has and whose rows begin with a scale (one row of 256 blocks with a scale of 0.1) and for those of interleaved rows
+(one group of rows of 512 values, scales of 0.1; -0 is written as 0, since a few decoders there differ in that)."""
+
+import ctypes
+import os
 import pathlib
+import sys
 
 import gguf
 import numpy as np
@@ -104,6 +113,99 @@ def decode_iq_k(name, b):
     return f16(b[:2]) * np.repeat(scale, 16).astype(np.float32) * value.astype(np.float32)
 
 
+IQ6K = """-127 -121 -115 -109 -104 -98 -93 -88 -84 -79 -74 -70 -66 -62 -58 -54 -51 -47 -44 -40 -37 -34 -31 -28 -25 -22 -19
+-16 -13 -11 -8 -5 -2 0 3 6 9 12 14 17 20 23 27 30 33 36 40 44 47 51 55 59 63 68 72 77 82 87 92 98 103 109 115 121"""
+
+
+def decode_iq6_k(b):  # by the table that ik_llama.cpp's products use; its decoder has a curve through it
+    raw = np.frombuffer(b, np.uint8)
+    extra = np.unpackbits(raw[2:4], bitorder="little").astype(np.int32)
+    qs = raw[20:148].reshape(4, 32)
+    q = np.stack([qs & 15, qs >> 4], axis=1).reshape(-1) | pairs_of_bits(raw[148:]) << 4
+    value = np.array(IQ6K.split(), np.int32)[q] + np.repeat(extra, 16)
+    return f16(b[:2]) * np.repeat(raw[4:20].view(np.int8), 16).astype(np.float32) * value.astype(np.float32)
+
+
+# Rows with a head, by the library: name, (gguf id, bytes of a block, bytes of the head).
+HEADED = {
+    "IQ4_KS": (144, 136, 4),
+    "IQ2_KS": (145, 70, 2),
+    "IQ4_KSS": (146, 128, 4),
+    "IQ5_KS": (152, 168, 4),
+    "IQ3_KS": (156, 102, 2),
+    "IQ2_KL": (157, 86, 2),
+    "IQ2_KT": (153, 68, 4),
+    "IQ3_KT": (154, 100, 4),
+    "IQ4_KT": (155, 128, 4),
+    "IQ1_KT": (158, 56, 4),
+}
+
+
+def decode_headed(library, name):
+    gguf_id, size, head = HEADED[name]
+    scale = np.array(0.1, "<f4" if head == 4 else "<f2").tobytes()
+    row = scale + random_bytes(size * BLOCKS + head, gguf_id)[head:]
+    values = np.zeros(256 * BLOCKS, np.float32)
+    function = getattr(library, "dequantize_row_" + name.lower())
+    function(row, values.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(values.size))
+    return values
+
+
+# Types of interleaved rows: (gguf id, rows, bytes of 512 values, bytes of the head).
+INTERLEAVED = {
+    "Q4_0_R8": (202, 8, 288, 0),
+    "Q5_0_R4": (206, 4, 352, 0),
+    "Q8_0_R8": (208, 8, 544, 0),
+    "Q2_K_R4": (210, 4, 168, 0),
+    "Q3_K_R4": (211, 4, 220, 0),
+    "Q4_K_R4": (212, 4, 288, 0),
+    "Q5_K_R4": (213, 4, 352, 0),
+    "Q6_K_R4": (214, 4, 420, 0),
+    "IQ2_XXS_R4": (216, 4, 132, 0),
+    "IQ2_XS_R4": (217, 4, 148, 0),
+    "IQ3_XXS_R4": (218, 4, 196, 0),
+    "IQ1_S_R4": (219, 4, 96, 2),
+    "IQ4_NL_R4": (220, 4, 288, 0),
+    "IQ3_S_R4": (221, 4, 220, 0),
+    "IQ2_S_R4": (222, 4, 164, 0),
+    "IQ4_XS_R8": (223, 8, 272, 0),
+    "IQ1_M_R4": (229, 4, 112, 2),
+    "BF16_R16": (230, 16, 1024, 0),
+    "Q6_0_R4": (233, 4, 416, 0),
+    "IQ2_K_R4": (337, 4, 152, 0),
+    "IQ3_K_R4": (338, 4, 220, 0),
+    "IQ4_K_R4": (339, 4, 288, 0),
+    "IQ5_K_R4": (340, 4, 352, 0),
+    "IQ4_KS_R4": (344, 4, 272, 4),
+    "IQ5_KS_R4": (352, 4, 336, 4),
+    "MXFP4_R8": (353, 8, 272, 0),
+}
+
+
+def decode_interleaved(library, name):
+    gguf_id, rows, size, head = INTERLEAVED[name]
+    scales = np.full(rows, 0.1, "<f4" if head == 4 else "<f2").tobytes() if head else b""
+    group = scales + random_bytes(rows * (size + head), gguf_id)[len(scales):]
+    if name == "BF16_R16":
+        pairs = np.frombuffer(group, "<u2").reshape(256, 16, 2).transpose(1, 0, 2).astype(np.uint32) << 16
+        return np.ascontiguousarray(pairs).view(np.float32).reshape(-1)
+    if name == "MXFP4_R8":  # the library's walks past the end
+        blocks = np.frombuffer(group, np.uint8).reshape(16, 136)
+        codes = blocks[:, 8:].reshape(16, 4, 8, 4).transpose(2, 0, 1, 3).reshape(8, 16, 16)
+        plain = np.concatenate([blocks[:, :8].T[:, :, None], codes], axis=2)
+        return gguf.quants.dequantize(np.ascontiguousarray(plain).reshape(-1), gguf.GGMLQuantizationType.MXFP4)
+    values = np.zeros(512 * rows, np.float32)
+    function = getattr(library, "dequantize_row_" + name.lower())
+    function(group, values.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(values.size))
+    return values
+
+
+def line(name, values):
+    bits = np.ascontiguousarray(values, dtype=np.float32).reshape(-1).view(np.uint32).copy()
+    bits[np.isnan(bits.view(np.float32))] = 0x7FC00000
+    return f"{name} {fnv1a(bits.tobytes()):016x} " + " ".join(f"{b:08x}" for b in bits[:8])
+
+
 # Types whose decoder the package lacks: name, (gguf id, values, bytes), formula.
 OWN = {
     "Q8_1": (9, 32, 36, decode_q8_1),
@@ -115,14 +217,18 @@ OWN = {
     "IQ3_K": (138, 256, 110, lambda b: decode_iq_k("IQ3_K", b)),
     "IQ4_K": (139, 256, 144, lambda b: decode_iq_k("IQ4_K", b)),
     "IQ5_K": (140, 256, 176, lambda b: decode_iq_k("IQ5_K", b)),
+    "IQ6_K": (141, 256, 212, decode_iq6_k),
 }
 PACKAGE = """F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS
 IQ3_S IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4""".split()
 
+library = ctypes.CDLL(sys.argv[1], mode=os.RTLD_LAZY)
 lines = ["# name, FNV-1a of the f32 bytes (any NaN as 0x7fc00000), bits of the first values. By make_reference.py."]
 with np.errstate(all="ignore"):
-    for name in PACKAGE + list(OWN):
-        if name in OWN:
+    for name in PACKAGE + list(OWN) + list(HEADED):
+        if name in HEADED:
+            values = decode_headed(library, name)
+        elif name in OWN:
             gguf_id, _, size, formula = OWN[name]
             raw = random_bytes(size * BLOCKS, gguf_id)
             values = np.concatenate([formula(raw[i : i + size]) for i in range(0, len(raw), size)])
@@ -136,8 +242,7 @@ with np.errstate(all="ignore"):
                 values = f16(raw)
             else:
                 values = gguf.quants.dequantize(np.frombuffer(raw, dtype=np.uint8), kind)
-        bits = np.ascontiguousarray(values, dtype=np.float32).reshape(-1).view(np.uint32).copy()
-        bits[np.isnan(bits.view(np.float32))] = 0x7FC00000
-        lines.append(f"{name} {fnv1a(bits.tobytes()):016x} " + " ".join(f"{b:08x}" for b in bits[:8]))
-path = pathlib.Path(__file__).with_name("reference.txt")
-path.write_text("\n".join(lines) + "\n")
+        lines.append(line(name, values))
+    interleaved = [lines[0]] + [line(name, decode_interleaved(library, name) + np.float32(0)) for name in INTERLEAVED]
+pathlib.Path(__file__).with_name("reference.txt").write_text("\n".join(lines) + "\n")
+pathlib.Path(__file__).with_name("interleaved.txt").write_text("\n".join(interleaved) + "\n")

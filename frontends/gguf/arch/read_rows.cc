@@ -2,6 +2,7 @@
 
 #include "compiler/base/error.h"
 #include "compiler/quant/reference.h"
+#include "frontends/gguf/rows.h"
 
 namespace gc::gguf {
 
@@ -15,7 +16,8 @@ ir::ReadRow read_rows(const File& file) {
     const std::int64_t rows = weight.shape.size() == 1 ? 1 : tensor.n_rows();
     GC_CHECK(tensor.format == weight.format && rows * cols == tensor.n_values() && row >= 0 && row < rows,
              "row ", row, " of weight ", weight.name);
-    dequantize_row(weight.format, tensor.data.data() + row * row_bytes(weight.format, cols), out, cols);
+    if (rows == 1) return dequantize_row(weight.format, tensor.data.data(), out, cols);
+    dequantize_row(weight.format, Rows(tensor).at(row, 1).data(), out, cols);
   };
 }
 
