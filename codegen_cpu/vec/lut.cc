@@ -52,11 +52,10 @@ Value* lut(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
   if (n == 16) return lut16(e, codes, table);
   GC_CHECK(n == 32 || n == 64);
   auto& b = e.b();
-  const auto constant = [&](std::uint64_t i) { return llvm::ConstantInt::get(codes->getType(), i); };
-  // A byte shuffle takes no notice of the bits above the lowest four but for the top one.
-  Value* low = b.CreateAnd(codes, constant(n / 2 - 1));
-  Value* upper = b.CreateICmpUGT(codes, constant(n / 2 - 1));
-  return b.CreateSelect(upper, lut(e, low, table.subspan(n / 2)), lut(e, low, table.first(n / 2)));
+  // Smaller tables take no notice of the higher bits.
+  Value* bit = b.CreateAnd(codes, llvm::ConstantInt::get(codes->getType(), n / 2));
+  Value* upper = b.CreateICmpNE(bit, llvm::Constant::getNullValue(codes->getType()));
+  return b.CreateSelect(upper, lut(e, codes, table.subspan(n / 2)), lut(e, codes, table.first(n / 2)));
 }
 
 Value* lut16_generic(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {

@@ -8,8 +8,8 @@
 
 namespace gc::cpu {
 
-// table[code] of each byte of `codes` (<32 x i8> or <64 x i8>, codes 0..15; `table` has 16 entries). One byte shuffle
-// per vector where the ISA has it.
+// table[code & 15] of each byte of `codes` (<32 x i8> or <64 x i8>, codes below 128; `table` has 16 entries). One byte
+// shuffle per vector where the ISA has it.
 llvm::Value* lut16(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);
 // Tables of 16, 32 or 64 entries; 32 take two shuffles and a choice, 64 four and three.
 llvm::Value* lut(Emitter& e, llvm::Value* codes, std::span<const std::uint8_t> table);

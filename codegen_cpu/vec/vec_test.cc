@@ -202,5 +202,34 @@ TEST(Lut, EveryCodeOnEveryIsa) {
   }
 }
 
+// Tables of 32 and 64 are made of such of 16, in codes that have bits above theirs.
+TEST(Lut, LargeTables) {
+  std::vector<std::uint8_t> table, codes;
+  for (int i = 0; i < 64; ++i) table.push_back(static_cast<std::uint8_t>(i * 37 + 11));
+  for (int i = 0; i < 64; ++i) codes.push_back(static_cast<std::uint8_t>(i * 27 % 64));
+  for (const Isa* isa : host_isas()) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    for (const int n : {32, 64}) {
+      for (const std::size_t entries : {16, 32, 64}) {
+        e.function("lut_" + std::to_string(n) + "_" + std::to_string(entries), {in("x"), out("y")},
+                   [&](const Args& a) {
+                     auto* type = llvm::FixedVectorType::get(e.b().getInt8Ty(), static_cast<unsigned>(n));
+                     e.store(lut(e, e.load(type, a["x"], 1), std::span(table).first(entries)), a["y"], 1);
+                   });
+      }
+    }
+    Jit jit(e);
+    for (const int n : {32, 64}) {
+      for (const std::size_t entries : {16, 32, 64}) {
+        std::uint8_t y[64] = {};
+        const std::string name = "lut_" + std::to_string(n) + "_" + std::to_string(entries);
+        jit.get<void(const std::uint8_t*, std::uint8_t*)>(name)(codes.data(), y);
+        for (int i = 0; i < n; ++i) EXPECT_EQ(y[i], table[codes[i] % entries]) << isa->name << " " << name;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gc::cpu

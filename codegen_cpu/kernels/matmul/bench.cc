@@ -5,9 +5,15 @@
 // the slices of busy neighbours. One row streams through memory past every cache, the bound from the other half of it.
 //
 //   bazel run --config=bench //codegen_cpu/kernels/matmul:bench -- [--isa=NAME] [--mb=N] [--benchmark_filter=REGEX]
+//   ... -- --types[=Q4_K,Q6_K] [--seconds=S]
 //
 // --mb: megabytes of weights to stream through, by default past every cache; 1 shows what a kernel does from the second
 // level.
+// --types: one row, of every type, as a table: the matrices of a layer of Llama 3.2 1B in random blocks of that type.
+// Bytes are those of the file, of which the packed image has `image` times as many.
+//   1, 2      GB/s on so many threads;  of read: their share of what as many threads read
+//   unpacked  GB/s on one thread from its second-level cache: what unpacking and multiplying allow
+//   goal      of the lower of the two bounds, 1 thread
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -32,7 +38,7 @@ using llvm::Value;
 using Values = Emitter::Values;
 
 constexpr std::int64_t kSampleBytes = std::int64_t{12} << 20;  // of them a thread reads in one sample
-constexpr double kSeconds = 1.5;                               // a line's samples
+double line_seconds = 1.5;                                     // a line's samples
 
 // void(p, i64 bytes, y): reads memory as four streams side by side (faster than one), prefetching ahead.
 void emit_read(Emitter& e) {
@@ -126,7 +132,7 @@ double seconds(const Work& work, int threads, std::int64_t n) {
 // Best times of two kinds of work, taking turns.
 std::pair<double, double> best(const Work& a, const Work& b, int threads) {
   double best_a = 1e9, best_b = 1e9, total = 0;
-  for (std::int64_t n = 0; total < kSeconds; ++n) {
+  for (std::int64_t n = 0; total < line_seconds; ++n) {
     const double sa = seconds(a, threads, n), sb = seconds(b, threads, n);
     best_a = std::min(best_a, sa);
     best_b = std::min(best_b, sb);
@@ -135,11 +141,62 @@ std::pair<double, double> best(const Work& a, const Work& b, int threads) {
   return {best_a, best_b};
 }
 
+// Of all threads, in bytes of the image.
+struct Rates {
+  double ours, read;
+};
+
 class Bench {
  public:
   // `bytes` of memory, 64-byte aligned, to stream through.
   Bench(const Isa& isa, std::uint8_t* memory, std::int64_t bytes)
       : isa_(isa), memory_(memory), bytes_(bytes) {}
+
+  // One row through matrices of `ks`, a share of the bytes each; `bytes` of the memory.
+  Rates one_row(Format format, std::int64_t bytes, int threads,
+                std::span<const std::pair<std::int64_t, double>> shares) {
+    const ir::Elem input = matmul_input(format);
+    const bool q16 = input == ir::Elem::Q16;
+    llvm::LLVMContext context;
+    Emitter e(context, isa_, "bench");
+    emit_read(e);
+    for (const auto& [k, share] : shares) {
+      matmul(e, {format, k, input});
+      if (q16) quantize(e, k);
+    }
+    Jit jit(e);
+    double ours = 0, bound = 0;  // seconds a byte
+    for (const auto& [k, share] : shares) {
+      const std::int64_t panel = panel_bytes(format, k);
+      const std::int64_t panels = std::max<std::int64_t>(std::min(kSampleBytes, bytes / 4) / panel, 1);
+      const std::int64_t samples = std::max<std::int64_t>(bytes / (panels * panel), 1);
+      fill(format, k, samples * panels * panel);
+      const auto sample = [&](int t, std::int64_t n) {
+        return memory_ + (n * threads + t) % samples * panels * panel;
+      };
+      const std::vector<float> x = random_activations(k, 5);
+      auto xq = aligned<std::uint8_t>(q16 ? act_row_bytes(k) : k * 4);
+      if (q16) {
+        jit.get<QuantizeFn>("quantize_" + std::to_string(k))(x.data(), k * 4, xq.get(), act_row_bytes(k), 1);
+      } else {
+        std::memcpy(xq.get(), x.data(), x.size() * 4);
+      }
+      std::vector<Aligned<float>> y;
+      for (int t = 0; t < threads; ++t) y.push_back(aligned<float>(panels * kPanelRows));
+      auto* f = jit.get<MatmulFn>(matmul_name({format, k, input}));
+      auto* read = jit.get<void(const std::uint8_t*, std::int64_t, float*)>("read");
+      const auto [t_ours, t_read] =
+          best([&](int t, std::int64_t n) { f(sample(t, n), xq.get(), 0, y[t].get(), 0, panels, 1); },
+               [&](int t, std::int64_t n) {
+                 read(sample(t, n + samples / threads / 2), panels * panel, y[t].get());
+               },
+               threads);
+      const double size = static_cast<double>(threads * panels * panel);
+      ours += share * t_ours / size;
+      bound += share * t_read / size;
+    }
+    return {1 / ours, 1 / bound};
+  }
 
   void run(benchmark::State& state, Format format, std::int64_t k, std::int64_t rows, int threads) {
     const ir::Elem input = matmul_input(format);
@@ -161,10 +218,7 @@ class Bench {
         std::min(kSampleBytes, bytes_ / 4) / (rows == 1 ? 1 : 4 * rows) / panel,
         std::min<std::int64_t>(8, bytes_ / panel / threads), bytes_ / panel / threads);
     const std::int64_t samples = bytes_ / (panels * panel);
-    const auto image = pack::packed(format, 64, k, pack::random_matrix(format, 64, k, 1));
-    const auto image_bytes = static_cast<std::int64_t>(image.size());
-    for (std::int64_t at = 0; at + image_bytes <= bytes_; at += image_bytes)
-      std::memcpy(memory_ + at, image.data(), image.size());
+    fill(format, k, bytes_);
     const auto sample = [&](int t, std::int64_t n) {
       return memory_ + (n * threads + t) % samples * panels * panel;
     };
@@ -217,10 +271,46 @@ class Bench {
   }
 
  private:
+  // The first `bytes` of the memory are panels of random blocks.
+  void fill(Format format, std::int64_t k, std::int64_t bytes) {
+    const auto image = pack::packed(format, 64, k, pack::random_matrix(format, 64, k, 1));
+    const auto size = static_cast<std::int64_t>(image.size());
+    for (std::int64_t at = 0; at < bytes; at += size)
+      std::memcpy(memory_ + at, image.data(), static_cast<std::size_t>(std::min(size, bytes - at)));
+  }
+
   const Isa& isa_;
   std::uint8_t* memory_;
   std::int64_t bytes_;
 };
+
+// A layer of Llama 3.2 1B: columns, and the share of its values in matrices of so many.
+constexpr std::pair<std::int64_t, double> kLayer[] = {{2048, 21504.0 / 29696}, {8192, 8192.0 / 29696}};
+
+// GB/s of the file's bytes, as a table.
+// `types`: names between commas, or nothing for all.
+void print_types(Bench& bench, std::int64_t bytes, const std::string& types) {
+  const bool two = std::thread::hardware_concurrency() > 1;
+  std::printf(
+      "\n| type | bits | image | 1 | of read | 2 | of read | unpacked | goal |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+  for (Format format : matmul_formats()) {
+    if (!types.empty() &&
+        ("," + types + ",").find("," + std::string(name(format)) + ",") == std::string::npos)
+      continue;
+    const double file = static_cast<double>(row_bytes(format, 8192));
+    const double image = static_cast<double>(panel_bytes(format, 8192)) / (kPanelRows * file);
+    const Rates one = bench.one_row(format, bytes, 1, kLayer);
+    const Rates both = two ? bench.one_row(format, bytes, 2, kLayer) : Rates{};
+    const Rates cached = bench.one_row(format, std::int64_t{1} << 20, 1, {kLayer, 1});
+    const auto gb = [&](double rate) { return rate / image / 1e9; };
+    std::printf("| %s | %.2f | %.2f | %.1f | %.2f | %.1f | %.2f | %.1f | %.2f |\n",
+                std::string(name(format)).c_str(), 8 * file / 8192, image, gb(one.ours),
+                gb(one.ours) / (one.read / 1e9), gb(both.ours), two ? gb(both.ours) / (both.read / 1e9) : 0,
+                gb(cached.ours), gb(one.ours) / std::min(one.read / 1e9, gb(cached.ours)));
+    std::fflush(stdout);
+  }
+}
 
 }  // namespace
 }  // namespace gc::cpu
@@ -231,6 +321,8 @@ int main(int argc, char** argv) {
   const Isa* isa = &best_host_isa();
   benchmark::Initialize(&argc, argv);
   std::int64_t megabytes = 384;
+  bool only_types = false;
+  std::string types;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     const Isa* named = arg.rfind("--isa=", 0) == 0 ? isa_by_name(arg.substr(6)) : nullptr;
@@ -238,6 +330,11 @@ int main(int argc, char** argv) {
       isa = named;
     } else if (arg.rfind("--mb=", 0) == 0) {
       megabytes = std::max(1, std::atoi(arg.c_str() + 5));
+    } else if (arg == "--types" || arg.rfind("--types=", 0) == 0) {
+      only_types = true;
+      if (arg.size() > 8) types = arg.substr(8);
+    } else if (arg.rfind("--seconds=", 0) == 0) {
+      line_seconds = std::atof(arg.c_str() + 10);
     } else {
       std::fprintf(stderr, "unknown argument or ISA: %s\n", argv[i]);
       return 1;
@@ -249,6 +346,10 @@ int main(int argc, char** argv) {
   auto memory = aligned<std::uint8_t>(static_cast<std::size_t>(bytes + kSlack));
   std::memset(memory.get(), 0, static_cast<std::size_t>(bytes + kSlack));
   Bench bench(*isa, memory.get(), bytes);
+  if (only_types) {
+    print_types(bench, bytes, types);
+    return 0;
+  }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   for (Format format : matmul_formats()) {
     std::vector<std::int64_t> columns = {2560};
