@@ -235,7 +235,7 @@ def add_tensor(writer, name, dims, weight_type, tied, decoded=False):
             writer.add_tensor(name, data.reshape(*dims[:0:-1], -1), raw_dtype=gguf_id(weight_type))
 
 
-def make(recipe, path, weight_type, decoded=False):
+def make(recipe, path, weight_type, decoded=False, takes_type=takes_type, add_tensor=add_tensor):
     writer = GGUFWriter(str(path), recipe.arch)
     for key, kind, value in recipe.keys:
         if key == "general.architecture":  # the writer has put it
