@@ -5,6 +5,7 @@
 //   bazel run //codegen_cpu/kernels/attention:attention_bench [-- --benchmark_filter=...]
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
+#include <sys/mman.h>
 
 #include <ctime>
 #include <numeric>
@@ -100,6 +101,16 @@ __attribute__((target("clflushopt"))) void evict(const std::uint8_t* p, std::int
   _mm_mfence();
 }
 
+// As sessions keep their keys and values. What it holds is lost.
+void on_huge_pages(std::uint8_t* p, std::int64_t bytes) {
+  constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(p) + kHugePage - 1) & ~(kHugePage - 1);
+  const auto end = reinterpret_cast<std::uintptr_t>(p + bytes) & ~(kHugePage - 1);
+  if (begin >= end) return;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
 // ---- Attention ----
 
 struct Shape {
@@ -123,6 +134,7 @@ void run(benchmark::State& state, const Shape& s) {
   const std::int64_t blocks = (s.context + s.rows) / GC_KV_BLOCK + 1,
                      bytes = kv_state_bytes(1, s.dim, s.dim, spec.kv_type);
   Buffer<std::uint8_t> pool(blocks * bytes + 8192), scratch(attn_scratch_bytes(spec));
+  on_huge_pages(pool.data(), blocks * bytes);
   std::fill(pool.begin(), pool.end(), 0x2c);  // 0.066
   Buffer<float> q(s.rows * s.group * s.dim), y(s.rows * s.group * s.dim + 256), table(kFine * s.dim);
   testing::fill_random(q, 1);
@@ -199,7 +211,7 @@ BENCHMARK(prompt)
     ->ArgsProduct({{1, 3, 4}, {64, 128, 256}, {GC_KV_F32, GC_KV_F16, GC_KV_BF16, GC_KV_Q8_0}});
 
 void prompt_tiles(benchmark::State& state) {
-  run(state, {256, state.range(0), state.range(1), state.range(2), GC_KV_BF16, true});
+  run(state, {512 / state.range(0), state.range(0), state.range(1), state.range(2), GC_KV_BF16, true});
 }
 BENCHMARK(prompt_tiles)
     ->ArgNames({"group", "dim", "context"})

@@ -126,9 +126,11 @@ class Attention {
     for (const gc_row& row : rows) ranges = std::max(ranges, attn_ranges(row.pos, spec_.window));
     Buffer<std::uint8_t> partials(units * ranges * attn_partial_bytes(spec_));
     std::fill(partials.begin(), partials.end(), 0xff);
-    for (std::int64_t i = units * ranges; i-- > 0;) {
+    constexpr std::int64_t kItems = 5;  // ends in the middle of units
+    for (std::int64_t end_item = units * ranges; end_item > 0; end_item -= kItems) {
       kernels_.get<Split>(split_)(&step, kGroup, block_bytes_, offset_, qkv, qs, q_norm_.data(), fine_.data(),
-                                  coarse_.data(), partials.data(), ranges, i, i + 1, scratch.data());
+                                  coarse_.data(), partials.data(), ranges,
+                                  std::max<std::int64_t>(0, end_item - kItems), end_item, scratch.data());
     }
     kernels_.get<Merge>(merge_)(&step, partials.data(), ranges, sinks_.data(), out, y_stride, 0, units);
   }
@@ -141,6 +143,12 @@ class Attention {
     }
   }
   Kernels& kernels() { return kernels_; }
+
+  // Blocks before position `end` become NaN.
+  void forget(std::int64_t end) {
+    for (std::int64_t b = 0; b < end / GC_KV_BLOCK; ++b)
+      std::fill_n(pool_->data() + table_[b] * block_bytes_, block_bytes_, 0xff);
+  }
 
  private:
   AttnSpec spec_;
@@ -259,6 +267,40 @@ TEST(Attention, BitsDontDependOnChunksOrSplits) {
   }
 }
 
+const Isa* isa_with_tiles() {
+  for (const Isa& isa : all_isas())
+    if (isa.has_amx && host_runs(isa)) return &isa;
+  return nullptr;
+}
+
+AttnSpec on_tiles(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
+  return with(shape(heads, kv_heads, dim, GC_KV_BF16), [](AttnSpec& s) { s.tiles = true; });
+}
+
+// What no row's window reaches isn't read: a value that is no number would show in any product, even by 0.
+TEST(Attention, DoesntReadWhatIsOutsideTheWindow) {
+  constexpr std::int64_t kTokens = 700, kWindow = 100;
+  for (bool tiles : {false, true}) {
+    const Isa* isa = tiles ? isa_with_tiles() : host_isas().back();
+    if (!isa) GTEST_SKIP() << "no tiles on this host";
+    for (std::int64_t rows : {1, 60}) {
+      const AttnSpec spec = with(tiles ? on_tiles(4, 2, 64) : shape(4, 2, 64, GC_KV_F16),
+                                 [](AttnSpec& s) { s.window = kWindow; });
+      Attention attention(*isa, spec);
+      Buffer<float> x(kTokens * attention.columns());
+      testing::fill_random(x, 1);
+      const std::int64_t n = spec.heads * spec.v_dim, before = kTokens - rows;
+      std::vector<float> y(kTokens * n);
+      auto* out = reinterpret_cast<std::uint8_t*>(y.data());
+      attention.run(x.data(), out, n * 4, kTokens, before, false);
+      const std::vector<float> whole = y;
+      attention.forget(before - kWindow + 1);
+      attention.step(x.data(), out, n * 4, before, kTokens, false);
+      EXPECT_EQ(std::memcmp(&whole[before * n], &y[before * n], rows * n * 4), 0) << tiles << " " << rows;
+    }
+  }
+}
+
 TEST(Attention, QuantizedOutputIsTheQuantizedRow) {
   for (const Isa* isa : host_isas()) {
     const AttnSpec spec = shape(4, 2, 64, GC_KV_F16);
@@ -326,16 +368,6 @@ TEST(Attention, AppendsFromSeparateBuffers) {
 
 // ---- On matrix tiles ----
 
-const Isa* isa_with_tiles() {
-  for (const Isa& isa : all_isas())
-    if (isa.has_amx && host_runs(isa)) return &isa;
-  return nullptr;
-}
-
-AttnSpec on_tiles(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
-  return with(shape(heads, kv_heads, dim, GC_KV_BF16), [](AttnSpec& s) { s.tiles = true; });
-}
-
 // Within the rounding of queries and weights to bf16 of the reference, and the same bits in any chunks.
 void expect_tiles_agree(const AttnSpec& spec, std::int64_t tokens, const std::vector<std::int64_t>& chunks) {
   const Isa* isa = isa_with_tiles();
@@ -362,14 +394,18 @@ void expect_tiles_agree(const AttnSpec& spec, std::int64_t tokens, const std::ve
 }
 
 TEST(AttentionOnTiles, AgreesWithDoubleInAnyChunks) {
-  for (std::int64_t dim : {32, 64, 96, 128, 256})
+  for (std::int64_t dim : {32, 64, 96, 128, 192, 256})
     expect_tiles_agree(with(on_tiles(4, 1, dim), [](AttnSpec& s) { s.q_norm = s.k_norm = true; }), 300,
                        {300, 1, 33, 128});
   expect_tiles_agree(with(on_tiles(9, 3, 64), [](AttnSpec& s) { s.rope.neox = false; }), 650, {650, 40, 7});
   expect_tiles_agree(with(on_tiles(2, 1, 96), [](AttnSpec& s) { s.v_dim = 64; }), 70, {70, 5});
   expect_tiles_agree(on_tiles(300, 1, 32), 40, {40, 3});
   expect_tiles_agree(with(on_tiles(4, 2, 64), [](AttnSpec& s) { s.cap = 5, s.scale = 1; }), 70, {70, 9});
-  expect_tiles_agree(with(on_tiles(4, 2, 64), [](AttnSpec& s) { s.sinks = true; }), 70, {70, 9});
+  for (std::int64_t dim : {64, 96, 128, 256}) {
+    expect_tiles_agree(
+        with(on_tiles(8, 1, dim), [](AttnSpec& s) { s.sinks = true, s.window = 128, s.cap = 20; }), 400,
+        {400, 90});
+  }
   expect_tiles_agree(with(on_tiles(6, 2, 64), [](AttnSpec& s) { s.rope = {}, s.alibi = 8; }), 600, {600, 31});
 }
 
@@ -386,9 +422,14 @@ TEST(AttentionOnTiles, MultipliesOnTiles) {
     if (!isa.has_amx) continue;
     llvm::LLVMContext context;
     Emitter e(context, isa, "test");
-    attn(e, on_tiles(4, 1, 256));
+    std::vector<std::string> names;
+    for (int dim : {64, 96, 128, 256}) {
+      attn(e, on_tiles(4, 1, dim));
+      for (const char* part : {"scores_", "values_"})
+        names.push_back("attn_prompt_" + std::string(part) + std::to_string(dim));
+    }
     const std::string module = compile_assembly(*e.take(), isa);
-    for (const char* name : {"attn_prompt_scores_256", "attn_prompt_values_256"}) {
+    for (const std::string& name : names) {
       const std::string assembly = function_assembly(module, name);
       EXPECT_NE(assembly.find("tdpbf16ps"), std::string::npos) << assembly;
       EXPECT_EQ(assembly.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";

@@ -40,7 +40,8 @@ namespace {
 constexpr std::int64_t kStrip = 32;      // queries
 constexpr std::int64_t kGroup = 32;      // keys
 constexpr std::int64_t kRange = 256;     // positions
-constexpr std::int64_t kQueries = 256;   // at once: their sums stay in the second-level cache
+constexpr std::int64_t kQueries = 512;   // at once, at most
+constexpr std::int64_t kLinesAhead = 8;  // with each step over the dimensions of a group's keys
 constexpr std::int64_t kTile = 16 * 64;  // bytes
 constexpr std::int64_t kGroups = kRange / kGroup;
 // A line more than the keys: strides that are powers of two would share sets of the cache.
@@ -90,13 +91,14 @@ class Product {
   };
   Product(Emitter& e, Operand a, Operand b) : e_(e), a_(std::move(a)), b_(std::move(b)) {}
 
-  void run(Value* steps) {
+  void run(Value* steps, const std::function<void(Value* step)>& beside = {}) {
     for (int i = 0; i < 4; ++i) tile_op(e_, llvm::Intrinsic::x86_tilezero, {tile(i)});
     Value* first = e_.i64(0);
     load(4, a_, 0, first);
     load(6, b_, 0, first);
     e_.for_range(e_.i64(0), steps, 1, [&](Value* k) {
       Value* next = e_.b().CreateAdd(k, e_.i64(1));
+      if (beside) beside(k);
       load(7, b_, 1, k);
       multiply(0, 0);
       load(5, a_, 1, k);
@@ -127,15 +129,21 @@ class Product {
   Operand a_, b_;
 };
 
-// void(q, keys, s): the scores of a strip and a group of keys.
+// void(q, keys, s, ahead, i64 stride): the scores of a strip and a group of keys. Meanwhile every `stride` bytes of what
+// is ahead are prefetched, kLinesAhead with each step.
 llvm::Function* prompt_scores(Emitter& e, std::int64_t k_dim) {
   return e.function(
-      cat("attn_prompt_scores_", k_dim), {in("q"), in("keys"), ptr("s")}, [&](const Args& args) {
+      cat("attn_prompt_scores_", k_dim), {in("q"), in("keys"), ptr("s"), ptr("ahead"), i64("stride")},
+      [&](const Args& args) {
         const std::int64_t row = k_dim * 2;
         Product product(
             e, {[&](Value* k) { return e.at(args["q"], k, std::int64_t{64}); }, 16 * row, row},
             {[&](Value* k) { return e.at(args["keys"], k, 16 * GC_KV_BLOCK * 4); }, 64, GC_KV_BLOCK * 4});
-        product.run(e.i64(k_dim / 32));
+        product.run(e.i64(k_dim / 32), [&](Value* k) {
+          Value* first = e.b().CreateMul(k, e.i64(kLinesAhead));
+          for (std::int64_t i = 0; i < kLinesAhead; ++i)
+            e.prefetch(e.at(args["ahead"], e.b().CreateAdd(first, e.i64(i)), args["stride"]), 2);
+        });
         product.store(kScoreStride,
                       [&](int i, int j) { return e.at(args["s"], i * 16 * kScoreStride + j * 64); });
       });
@@ -341,12 +349,32 @@ class PromptEmitter {
     });
   }
 
+  // The next range is brought into the second-level cache meanwhile, a piece with each group of each strip: 2 n pieces of
+  // a block for n strips. From memory it takes as long as the products of 256 queries.
+  struct Ahead {
+    Value* piece;
+    Value* stride;
+  };
+  Ahead ahead_of(Value* origin, Value* strip, Value* j) {
+    Value* pieces = b_.CreateLShr(padded_, 4);
+    Value* index = b_.CreateAdd(b_.CreateLShr(strip, 2), j);
+    Value* block =
+        b_.CreateAdd(b_.CreateLShr(b_.CreateAdd(origin, e_.i64(kRange)), 6), b_.CreateUDiv(index, pieces));
+    block = minimum(block, b_.CreateLShr(last_.pos, 6));
+    const std::int64_t bytes = kv_head_bytes(s_.k_dim, s_.v_dim, s_.kv_type);
+    Value* piece = b_.CreateUDiv(e_.i64(bytes), pieces);
+    return {e_.at(emit_block(e_, s_, blocks_, block), b_.CreateURem(index, pieces), piece),
+            b_.CreateUDiv(piece, e_.i64(s_.k_dim / 32 * kLinesAhead))};
+  }
+
   void scores(Value* origin, Value* strip, Value* begin, Value* end) {
     Value* q = e_.at(scratch(at_.q), strip, s_.k_dim * 2);
     Value* first = group_of(origin);
     e_.for_range(begin, end, 1, [&](Value* j) {
       Value* group = b_.CreateAdd(first, j);
-      b_.CreateCall(prompt_scores(e_, s_.k_dim), {q, keys_of(group), score_at(e_.i64(0), j)});
+      const Ahead ahead = ahead_of(origin, strip, j);
+      b_.CreateCall(prompt_scores(e_, s_.k_dim),
+                    {q, keys_of(group), score_at(e_.i64(0), j), ahead.piece, ahead.stride});
       Value* copied = b_.CreateAnd(copied_, b_.CreateICmpEQ(group, last_group_));
       Value* values = b_.CreateSelect(copied, scratch(at_.values), values_of(group));
       e_.store(values, e_.at(value_at_, j, std::int64_t{8}), 8);
@@ -492,8 +520,11 @@ class PromptEmitter {
 
 }  // namespace
 
+// Their sums and two ranges of keys and values stay in a second-level cache of 2 MB.
 std::int64_t attn_prompt_most(const AttnSpec& spec) {
-  return std::max<std::int64_t>(1, kQueries / spec.group());
+  const std::int64_t ranges = 2 * kRange / GC_KV_BLOCK * kv_head_bytes(spec.k_dim, spec.v_dim, spec.kv_type);
+  const std::int64_t queries = ((std::int64_t{3} << 19) - ranges) / (spec.k_dim * 2 + spec.v_dim * 4);
+  return std::max<std::int64_t>(1, std::clamp(queries, kStrip, kQueries) / spec.group());
 }
 
 std::int64_t attn_prompt_scratch_bytes(const AttnSpec& spec) { return Layout(spec).bytes; }
