@@ -57,9 +57,9 @@ inline constexpr int64_t kGluColumnsOnTiles = 256;
 constexpr int64_t glu_stride_on_tiles() { return 4 * kGluColumnsOnTiles + 64; }
 
 // Panels of the head that a worker computes before it gives them away, when the sink chooses: 4 KB of logits, and for
-// many rows half a KB each.
+// many rows one KB each.
 inline constexpr int64_t kHeadPanelsFewRows = 64;
-inline constexpr int64_t kHeadPanelsManyRows = 8;
+inline constexpr int64_t kHeadPanelsManyRows = 16;
 
 // A head of fewer bytes stays in the caches of some machines.
 inline constexpr int64_t kSplitHeadBytes = 48 << 20;

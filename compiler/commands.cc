@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "codegen_cpu/kernels/matmul/shapes.h"
 #include "compiler/base/error.h"
 #include "compiler/base/mapped_file.h"
 #include "compiler/pipeline.h"
@@ -34,6 +35,22 @@ int list_formats(std::ostream& out) {
   for (const Interleaved& t : all_interleaved())
     out << t.name << "\t" << bits_per_value(t.base) << " bits a value\tcompiled as " << name(t.base)
         << ", which it has in groups of " << t.rows << " rows\n";
+  return 0;
+}
+
+int list_costs(std::ostream& out) {
+  for (const cpu::Isa* isa : cpu::usable_isas()) {
+    const auto costs = cpu::costs_of(*isa);
+    out << isa->name << (costs.empty() ? ": no choice\n" : "\n");
+    for (const cpu::Cost& c : costs)
+      out << "  scales of " << c.scale_cols << " columns" << (c.has_min ? " with mins, " : ", ") << c.rows
+          << " rows: vectors " << c.vectors << " ns, tiles " << c.tiles << " ns\n";
+    if (costs.empty()) continue;
+    for (const FormatInfo& f : all_formats())
+      if (has_layout(f.format) && !layout_for(f.format).is_float())
+        out << "  " << f.name << "\ttiles from " << cpu::usual_shapes(*isa, f.format).tile_rows
+            << " rows on\n";
+  }
   return 0;
 }
 

@@ -17,6 +17,8 @@ namespace gc {
 
 int list_architectures(std::ostream& out);
 int list_formats(std::ostream& out);
+// The cost table of products of generated rows, and what it chooses.
+int list_costs(std::ostream& out);
 
 class Commands {
  public:

@@ -86,6 +86,11 @@ void add_compile_options(CLI::App& app, Options& o) {
          "a Q8_0 head's upper and lower bits: one stream, or two, of which greedy and top-k tokens need "
          "little of the second; auto (default): two for heads past the caches")
       ->transform(CLI::CheckedTransformer(kHeadLayouts));
+  app.add_option(
+      "--tune", o.tune,
+      "measure block shapes of this model's products on this machine into a file (a second or two "
+      "each), and compile with them if there is an -o; results keep their bits, only speed changes");
+  app.add_option("--tuning", o.tuning, "take block shapes from a file that --tune wrote for this model");
   app.add_option("--dump-after", o.dump_after, "print the graph after a pass (or all)")->delimiter(',');
   app.add_option("--disable-pass", o.disabled_passes, "leave a pass out")->delimiter(',');
   app.add_option("--stop-after", o.stop_after, "print the graph after this pass and stop");
@@ -99,7 +104,8 @@ void add_compile_options(CLI::App& app, Options& o) {
 
 void check_compile_options(const Options& o) {
   if (o.model.empty()) throw_user("no model given; usage: gguf-compile MODEL.gguf -o OUT (see --help)");
-  if (makes_artifact(o.emit) && o.stop_after.empty() && o.output.empty())
+  if (!o.tune.empty() && !o.tuning.empty()) throw_user("--tune measures what --tuning would bring");
+  if (makes_artifact(o.emit) && o.stop_after.empty() && o.output.empty() && o.tune.empty())
     throw_user("no output given; usage: gguf-compile MODEL.gguf -o OUT");
   if (!makes_library(o.emit) && (!o.header.empty() || !o.prefix.empty()))
     throw_user(o.header.empty() ? "--prefix" : "--header", " is for --emit obj, archive and shared");
@@ -110,10 +116,12 @@ int run(int argc, char** argv) {
   CLI::App app("Compiles a GGUF language model into a program that needs nothing else.");
   app.set_version_flag("--version", kCompiler);
   Options options;
-  bool architectures = false, formats = false;
+  bool architectures = false, formats = false, costs = false;
   add_compile_options(app, options);
   app.add_flag("--list-architectures", architectures, "what general.architecture may be");
   app.add_flag("--list-formats", formats, "tensor types, and which have kernels");
+  app.add_flag("--list-costs", costs,
+               "measured costs of ways to multiply, and the steps that follow from them");
   Commands commands(app);
   try {
     app.parse(argc, argv);
@@ -124,6 +132,7 @@ int run(int argc, char** argv) {
   }
   if (architectures) return list_architectures(std::cout);
   if (formats) return list_formats(std::cout);
+  if (costs) return list_costs(std::cout);
   if (const auto code = commands.run(std::cin, std::cout)) return *code;
   check_compile_options(options);
   compile(options, std::cout, std::cerr);

@@ -35,6 +35,8 @@ struct Options {
   std::string chat_template_file;  // Jinja source instead
   bool no_template = false;
   HeadLayout head_layout = HeadLayout::kAuto;
+  std::string tune;    // file that measured block shapes are written to; empty: none are measured
+  std::string tuning;  // file to take them from
 
   std::vector<std::string> dump_after;
   std::vector<std::string> disabled_passes;

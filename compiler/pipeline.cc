@@ -11,7 +11,9 @@
 #include "codegen_cpu/describe.h"
 #include "codegen_cpu/emit.h"
 #include "codegen_cpu/object.h"
+#include "codegen_cpu/tune.h"
 #include "compiler/base/error.h"
+#include "compiler/base/mapped_file.h"
 #include "compiler/base/progress.h"
 #include "compiler/base/timing.h"
 #include "compiler/draw/draw.h"
@@ -128,10 +130,12 @@ class Compilation {
 
   void run() {
     name_outputs();
+    if (!options_.tuning.empty()) read_tuning();
 
     // The file is a sound container, of an architecture that is known, with all its keys and tensors in place.
     const gguf::File file = timed("read", [&] { return gguf::File::open(options_.model); });
     file.refuse_output(options_.output);
+    if (!options_.tune.empty()) file.refuse_output(options_.tune);
     if (makes_artifact(options_.emit)) file.refuse_output(options_.output + link::kSidecarSuffix);
     if (!input_.header_path.empty()) file.refuse_output(input_.header_path);
     gguf::LoadedModel model = timed("graph", [&] { return gguf::load_model(file); });
@@ -151,6 +155,8 @@ class Compilation {
     // For each ISA: a schedule with places for all values, and its code. One weight image serves them all.
     std::vector<plan::Plan> plans;
     isas_ = isas_of(options_);
+    choose_shapes(graph);
+    if (makes_artifact(options_.emit) && options_.output.empty()) return;
     for (const cpu::Isa* isa : isas_) {
       plans.push_back(timed("plan", [&] { return plan::make_plan(graph, backend_for(*isa)); }));
       if (options_.emit == Emit::kPlan) return print(options_, out_, plan::print(plans.back()));
@@ -178,6 +184,41 @@ class Compilation {
     input_.header_path = options_.header.empty() ? options_.output + ".h" : options_.header;
     if (input_.header_path == options_.output) throw_user("--header and -o name the same file");
     link::check_output(input_.header_path);
+  }
+
+  void read_tuning() {
+    with_context(escape_controls(options_.tuning), [&] {
+      const MappedFile file(options_.tuning);
+      const auto bytes = file.bytes();
+      tunings_ = cpu::parse_tuning(kCompiler, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
+  }
+  // Block shapes by tuning, new or from a file: true of every ISA of the compile or refused.
+  void choose_shapes(const ir::Graph& graph) {
+    if (options_.tune.empty() && options_.tuning.empty()) return;
+    std::vector<cpu::Tuning> measured;
+    for (const cpu::Isa* isa : isas_) {
+      const plan::Plan plan = plan::make_plan(graph, backend_for(*isa));
+      const auto products = cpu::products_of(plan, *isa);
+      if (options_.tune.empty()) {
+        with_context(escape_controls(options_.tuning), [&] { cpu::tuning_for(tunings_, *isa, products); });
+        continue;
+      }
+      if (!cpu::host_runs(*isa)) throw_user("--tune: this machine doesn't run ", isa->name);
+      const auto say = [&](std::string_view line) {
+        if (!options_.quiet) log_ << "  " << line << "\n";
+      };
+      measured.push_back(timed("tune", [&] { return cpu::tune(*isa, products, say); }));
+    }
+    if (options_.tune.empty()) return;
+    TempFile file(options_.tune);
+    file.append(cpu::print_tuning(kCompiler, measured));
+    file.commit();
+    tunings_ = std::move(measured);
+  }
+  void set_shapes(cpu::Emitter& e, const cpu::Isa& isa) const {
+    for (const cpu::Tuning& t : tunings_)
+      if (t.isa == isa.name) cpu::set_shapes(e, t.products);
   }
 
   template <class F>
@@ -234,6 +275,7 @@ class Compilation {
     if (options_.emit != Emit::kLlvmIr && options_.emit != Emit::kAssembly) return false;
     llvm::LLVMContext context;
     cpu::Emitter e(context, isa, "program", prefix_of(isa));
+    set_shapes(e, isa);
     cpu::emit_program(e, plan);
     const auto module = e.take();
     print(options_, out_,
@@ -244,6 +286,7 @@ class Compilation {
   void generate(const cpu::Isa& isa, const plan::Plan& plan) {
     llvm::LLVMContext context;
     cpu::Emitter e(context, isa, "program", prefix_of(isa));
+    set_shapes(e, isa);
     cpu::emit_program(e, plan);
     const auto module = e.take();
     int i = 0;
@@ -358,6 +401,7 @@ class Compilation {
   link::LinkInput input_;
   link::ArtifactSizes sizes_;
   std::vector<const cpu::Isa*> isas_;  // best first
+  std::vector<cpu::Tuning> tunings_;
   std::vector<std::string> prefixes_;
   text::FrozenVocab vocab_;
   text::ChosenTemplate template_;

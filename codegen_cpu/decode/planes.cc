@@ -2,6 +2,7 @@
 
 #include "codegen_cpu/vec/lut.h"
 #include "compiler/base/error.h"
+#include "compiler/quant/two_streams.h"
 
 namespace gc::cpu {
 
@@ -159,6 +160,18 @@ std::vector<Value*> PanelReader::steps(Value* p) {
   }
   if (layout_.table != ValueTable::Linear) {
     for (Value*& step : steps) step = lut(e_, step, layout_.values());
+  }
+  return steps;
+}
+
+std::vector<Value*> PanelReader::joined(Emitter& e, const std::vector<Value*>& upper,
+                                        const std::vector<Value*>& lower) {
+  auto& b = e.b();
+  auto* words = llvm::FixedVectorType::get(b.getInt16Ty(), 32);
+  std::vector<Value*> steps;
+  for (std::size_t s = 0; s < upper.size(); ++s) {
+    Value* moved = b.CreateShl(b.CreateBitCast(upper[s], words), llvm::ConstantInt::get(words, kLowerBits));
+    steps.push_back(b.CreateOr(b.CreateBitCast(moved, upper[s]->getType()), lower[s]));
   }
   return steps;
 }

@@ -49,6 +49,10 @@ class PanelReader {
   // q of the 8 steps of 32 columns whose planes are at p, <64 x i8> each.
   std::vector<llvm::Value*> steps(llvm::Value* p);
 
+  // Those of a matrix in two streams (compiler/quant/two_streams.h) from the steps of each.
+  static std::vector<llvm::Value*> joined(Emitter& e, const std::vector<llvm::Value*>& upper,
+                                          const std::vector<llvm::Value*>& lower);
+
   // A factor of a block from its entry's bits, without the super: <N x i8> (f16: <N x half>) to <N x float>, or one
   // value. Of mins the magnitude.
   static llvm::Value* factor_value(Emitter& e, ScaleKind kind, llvm::Value* entry);

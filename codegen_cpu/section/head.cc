@@ -67,8 +67,7 @@ class Head : Scope {
     const auto segments = segments_of(op.slot("rows"), &total);
     const Rows x = rows_of(op.inputs[0]);
     Value* n = row_count(step);
-    Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
-    Value* chunk = b_.CreateSelect(few, e_.i64(kHeadPanelsFewRows), e_.i64(kHeadPanelsManyRows));
+    Value* chunk = panels_at_once(n);
     Value* stride = b_.CreateShl(chunk, 6);
     Value* scratch = frame_.ptr(Slot::scratch);
     Value* choice = e_.member_ptr(sink(), offsetof(gc_sink, choice));
@@ -117,10 +116,27 @@ class Head : Scope {
       b_.CreateCall(matmul(e_, {s.format, p.cols, matmul_input(s.format)}),
                     {scratch, x.base, x.stride, to, stride, count, n});
     };
+    // Many rows: straight from the streams.
+    const int64_t many = two_stream_rows(e_, p.cols);
+    auto from_streams = [&](Value* first, Value* count, Value* to, Value* stride) {
+      b_.CreateCall(two_stream_matmul(e_, p.cols),
+                    {e_.at(upper, first, upper_panel_bytes(p.cols)),
+                     e_.at(lower, first, lower_panel_bytes(p.cols)), x.base, x.stride, to, stride, count, n});
+    };
+    auto by_rows = [&](const std::function<void()>& of_many, const std::function<void()>& of_few) {
+      if (many == 0) return of_few();
+      auto run = [](const std::function<void()>& f) { return [&f] { return f(), Emitter::Values{}; }; };
+      e_.if_else(b_.CreateICmpSGE(n, e_.i64(many)), run(of_many), run(of_few));
+    };
     auto store = [&] {
       const Rows y = rows_of(op.results[0]);
-      joined_chunks([&](Value* first, Value* count) {
-        multiply(e_.at(y.base, b_.CreateShl(first, 6)), y.stride, count);
+      auto of_many = [&] {
+        from_streams(lo, b_.CreateSub(hi, lo), e_.at(y.base, b_.CreateShl(lo, 6)), y.stride);
+      };
+      by_rows(of_many, [&] {
+        joined_chunks([&](Value* first, Value* count) {
+          multiply(e_.at(y.base, b_.CreateShl(first, 6)), y.stride, count);
+        });
       });
       return Emitter::Values{};
     };
@@ -129,29 +145,45 @@ class Head : Scope {
       Value* bound = e_.member_ptr(choice, offsetof(gc_choice, bound));
       Value* may_bound = b_.CreateICmpNE(bound, llvm::ConstantPointerNull::get(b_.getPtrTy()));
       Value* one = b_.CreateICmpEQ(n, e_.i64(1));
-      e_.if_else(
-          b_.CreateAnd(one, may_bound),
-          [&] {
-            b_.CreateCall(bound_logits(e_, p.cols, s.panels),
-                          {choice, worker, upper, x.base, lo, hi, scratch});
-            frame_.meet();
-            b_.CreateCall(take_logits(e_, p.cols, s.panels),
-                          {choice, worker, upper, lower, x.base, lo, hi, scratch});
-            return Emitter::Values{};
-          },
-          [&] {
-            Value* logits = e_.at(scratch, at.bytes);
-            Value* stride = e_.i64(64 * kJoinedPanels);
-            joined_chunks([&](Value* first, Value* count) {
-              multiply(logits, stride, count);
-              b_.CreateCall(give_logits(e_),
-                            {choice, worker, b_.CreateShl(first, 4), count, logits, stride, n});
-            });
-            return Emitter::Values{};
+      Value* logits = e_.at(scratch, at.bytes);
+      auto give = [&](Value* first, Value* count, Value* stride) {
+        b_.CreateCall(give_logits(e_), {choice, worker, b_.CreateShl(first, 4), count, logits, stride, n});
+      };
+      auto all = [&] {
+        auto of_many = [&] {
+          Value* chunk = panels_at_once(n);
+          Value* stride = b_.CreateShl(chunk, 6);
+          loop_chunks(lo, hi, chunk, [&](Value* first, Value* count) {
+            from_streams(first, count, logits, stride);
+            give(first, count, stride);
           });
+        };
+        by_rows(of_many, [&] {
+          Value* stride = e_.i64(64 * kJoinedPanels);
+          joined_chunks([&](Value* first, Value* count) {
+            multiply(logits, stride, count);
+            give(first, count, stride);
+          });
+        });
+        return Emitter::Values{};
+      };
+      auto by_bounds = [&] {
+        b_.CreateCall(bound_logits(e_, p.cols, s.panels), {choice, worker, upper, x.base, lo, hi, scratch});
+        frame_.meet();
+        b_.CreateCall(take_logits(e_, p.cols, s.panels),
+                      {choice, worker, upper, lower, x.base, lo, hi, scratch});
+        return Emitter::Values{};
+      };
+      e_.if_else(b_.CreateAnd(one, may_bound), by_bounds, all);
       return Emitter::Values{};
     };
     e_.if_else(stores_logits(), store, choose);
+  }
+
+  // Panels of the head for n rows between two times that they are given away.
+  Value* panels_at_once(Value* n) {
+    Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
+    return b_.CreateSelect(few, e_.i64(kHeadPanelsFewRows), e_.i64(kHeadPanelsManyRows));
   }
 
   // What is done to logits in place behind the product, or null.

@@ -180,8 +180,6 @@ llvm::Function* join_panels(Emitter& e, std::int64_t k) {
   return e.function(named("join_panels_", k), args, [&](const Args& a) {
     auto& b = e.b();
     const Layout& whole = layout_for(Format::Q8_0);
-    auto* bytes = llvm::FixedVectorType::get(b.getInt8Ty(), 64);
-    auto* words = llvm::FixedVectorType::get(b.getInt16Ty(), 32);
     PanelReader upper(e, upper_layout(), k), lower(e, lower_layout(), k), joined(e, whole, k);
     e.for_range(e.i64(0), a["panels"], 1, [&](Value* p) {
       Value* from = e.at(a["upper"], p, upper_panel_bytes(k));
@@ -195,12 +193,9 @@ llvm::Function* join_panels(Emitter& e, std::int64_t k) {
                   32);
           const auto high = upper.steps(e.at(u.quants, i, upper_layout().quant_bytes()));
           const auto rest = lower.steps(e.at(at[1], i, lower_layout().quant_bytes()));
-          for (std::int64_t s = 0; s < 8; ++s) {
-            Value* moved =
-                b.CreateShl(b.CreateBitCast(high[s], words), llvm::ConstantInt::get(words, kLowerBits));
-            e.store(b.CreateOr(b.CreateBitCast(moved, bytes), rest[s]),
-                    e.at(e.at(j.quants, i, whole.quant_bytes()), 64 * s), 64);
-          }
+          const auto steps = PanelReader::joined(e, high, rest);
+          for (std::int64_t s = 0; s < 8; ++s)
+            e.store(steps[s], e.at(e.at(j.quants, i, whole.quant_bytes()), 64 * s), 64);
         });
         Value* used = b.CreateMul(u.blocks32, e.i64(lower_layout().quant_bytes()));
         return Values{e.at(at[0], u.bytes), e.at(at[1], used), e.at(at[2], j.bytes)};

@@ -3,6 +3,9 @@
 // One row of activations (a token being generated) is a matter of memory: panels pass through registers once, values
 // are unpacked and multiplied where they are, and prefetches run ahead of the one linear stream.
 //
+// More rows than a few multiply on matrix tiles where the ISA has them (plane_tiles.cc); the step between the two comes
+// from a cost table or a tuning (shapes.h).
+//
 // Several rows: a group (16 rows x 256 columns) of each of a few panels is unpacked into scratch that stays in the
 // first-level cache, scales as f32 beside it, and tiles of rows x panels multiply from there; y holds the sums between
 // groups. Unpacking is paid once for all rows, and the tile knows nothing of formats: all formats of one block size
@@ -17,8 +20,7 @@
 #include <algorithm>
 
 #include "codegen_cpu/act_layout.h"
-#include "codegen_cpu/decode/planes.h"
-#include "codegen_cpu/kernels/matmul/emit.h"
+#include "codegen_cpu/kernels/matmul/block.h"
 #include "codegen_cpu/vec/dot.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
@@ -29,27 +31,6 @@ namespace {
 
 using llvm::Value;
 using Values = Emitter::Values;
-
-constexpr std::int64_t kBlocks32 = kGroupCols / 32;
-
-// How the blocks of one scale are summed: all that a tile knows of its weights.
-struct Blocks {
-  std::int64_t scale_cols;  // 16 or 32
-  bool has_min;
-  int parts() const { return static_cast<int>(32 / scale_cols); }
-  int steps() const { return static_cast<int>(scale_cols / 4); }
-};
-
-// An unpacked group of one panel in scratch.
-struct Scratch {
-  std::int64_t step_bytes, scales, mins, bytes;
-  Scratch(const Dot& dot, const Blocks& blocks) {
-    step_bytes = 64 * dot.operands();
-    scales = kBlocks32 * 8 * step_bytes;
-    mins = scales + kBlocks32 * blocks.parts() * 64;
-    bytes = mins + (blocks.has_min ? kBlocks32 * blocks.parts() * 64 : 0);
-  }
-};
 
 // Sums of products that may run as several chains, so that the latency of adding to one is hidden.
 class Chains {
@@ -93,13 +74,6 @@ ActPart act_part(Emitter& e, const Blocks& blocks, Value* meta, int part) {
   return a;
 }
 
-// The contract's line for one block of one scale.
-Value* add_block(Emitter& e, Value* y, Value* isum, const ActPart& a, Value* scale, Value* min) {
-  Vec v(e);
-  y = v.fma(e.b().CreateSIToFP(isum, v.type()), v.mul(scale, a.d), y);
-  return min ? v.fma(min, a.d_sum, y) : y;
-}
-
 // ---- One row ----
 
 // One block of 32 columns of one panel.
@@ -126,7 +100,7 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
       acc = e.b().CreateSub(acc, e.b().CreateVectorSplat(16, e.b().CreateMul(sum, e.i32(layout.offset))));
     }
     const ActPart a = act_part(e, blocks, meta, part);
-    y = add_block(e, y, acc, a, reader.scale(reader.scale_at(group.scales, i, part), supers),
+    y = add_block(e, y, acc, a.d, a.d_sum, reader.scale(reader.scale_at(group.scales, i, part), supers),
                   blocks.has_min ? reader.min(reader.min_at(group.mins, i, part), supers) : nullptr);
   }
   return y;
@@ -148,14 +122,15 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
   Value* meta = e.at(args["x"], act_meta_offset(spec.k));
   PanelReader reader(e, layout, spec.k);
   const std::int64_t panel = panel_bytes(spec.format, spec.k);
-  const int width = kIntRowPanels;
+  const RowShapes shapes = row_shapes(e, spec.format, spec.k);
+  const int width = static_cast<int>(shapes.row_panels);
   over_panels(e, args["n_panels"], width, [&](Value*, const Values& panels) {
     Values bases;
     for (Value* p : panels) bases.push_back(e.at(args["panels"], p, panel));
     // `lines` of all panels, from `offset` (bytes from a panel's begin) on as far ahead as prefetches run. A panel's last
     // ones reach into the panel that comes `width` later.
     const auto prefetch = [&](Value* offset, std::int64_t bytes) {
-      Value* ahead = b.CreateAdd(offset, e.i64(kPrefetchAhead / width));
+      Value* ahead = b.CreateAdd(offset, e.i64(shapes.ahead / width / 64 * 64));
       Value* wraps = b.CreateICmpSGE(ahead, e.i64(panel));
       ahead = b.CreateSelect(wraps, b.CreateAdd(ahead, e.i64(panel * (width - 1))), ahead);
       for (Value* base : bases) {
@@ -200,49 +175,13 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
 
 // ---- Several rows ----
 
-// void(base, quants, scales, mins, i64 blocks32, scratch): a group into scratch.
-llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Blocks& blocks) {
-  const std::string name = "unpack_" + std::string(info(layout.format).text_name);
-  return e.function(
-      name, {in("base"), in("quants"), in("scales"), in("mins"), i64("blocks32"), out("scratch")},
-      [&](const Args& args) {
-        Vec v(e);
-        const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
-        const Scratch scratch(*dot, blocks);
-        PanelReader reader(e, layout, kGroupCols);
-        const PanelReader::Supers supers = reader.supers(args["base"]);
-        e.for_range(e.i64(0), args["blocks32"], 1, [&](Value* i) {
-          const std::vector<Value*> steps = reader.steps(e.at(args["quants"], i, layout.quant_bytes()));
-          Value* to = e.at(args["scratch"], i, 8 * scratch.step_bytes);
-          for (std::size_t s = 0; s < steps.size(); ++s) {
-            const Values operands = dot->weights(steps[s], layout.offset);
-            for (std::size_t o = 0; o < operands.size(); ++o) {
-              e.store(operands[o],
-                      e.at(to, static_cast<std::int64_t>(s) * scratch.step_bytes +
-                                   static_cast<std::int64_t>(o) * 64),
-                      64);
-            }
-          }
-          const int parts = blocks.parts();
-          for (int part = 0; part < parts; ++part) {
-            const auto at = [&](std::int64_t begin) {
-              return e.at(args["scratch"], i, 64 * parts, begin + 64 * part);
-            };
-            v.store(reader.scale(reader.scale_at(args["scales"], i, part), supers), at(scratch.scales));
-            if (blocks.has_min)
-              v.store(reader.min(reader.min_at(args["mins"], i, part), supers), at(scratch.mins));
-          }
-        });
-      });
-}
-
 // void(scratch, x, i64 x_stride, i64 meta, y0.., i64 y_stride, i64 blocks32, i64 first): adds a group to
 // the results of `rows` rows and `panels` panels; `first`: starts them at 0. `meta`: bytes from x to the first ActMeta.
 // While it multiplies it prefetches `lines` cache lines a row from each of w0.. on: what comes next, spread evenly over
 // the work. (In the burst of unpacking they would wait for each other.)
 llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
-  const std::string name = "tile_" + std::to_string(rows) + "x" + std::to_string(panels) + "_s" +
-                           std::to_string(blocks.scale_cols) + (blocks.has_min ? "_min" : "");
+  const std::string name =
+      "tile_" + std::to_string(rows) + "x" + std::to_string(panels) + "_" + blocks.name();
   std::vector<Arg> arg_list = {in("scratch"),   in("x"),         i64("x_stride"), i64("meta"),
                                i64("y_stride"), i64("blocks32"), i64("first"),    i64("lines")};
   for (const Arg& w : numbered("w", panels, Arg::Kind::In)) arg_list.push_back(w);
@@ -251,11 +190,11 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
     auto& b = e.b();
     Vec v(e);
     const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
-    const Scratch scratch(*dot, blocks);
+    const Unpacked scratch(64 * dot->operands(), blocks);
     // Small tiles have registers left for two chains a sum.
     const int registers = rows * panels * 64 / e.isa().vector_bytes;
     const int chains = dot->latency() > 1 && 3 * registers + 6 <= e.isa().vector_registers() ? 2 : 1;
-    const auto panel = [&](Value* p, int j) { return e.at(p, j * scratch.bytes); };
+    const auto panel = [&](Value* p, int j) { return e.at(p, j * kBlocks32 * scratch.bytes); };
     std::vector<Value*> x, y_at;
     Values init;
     Value* is_first = b.CreateICmpNE(args["first"], e.i64(0));
@@ -271,7 +210,7 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
     }
     const Values sums = e.for_range(e.i64(0), args["blocks32"], 1, init, [&](Value* i, const Values& in) {
       Values y = in;
-      Value* steps = e.at(args["scratch"], i, 8 * scratch.step_bytes);
+      Value* steps = e.at(args["scratch"], i, scratch.bytes);
       Value* at64 = b.CreateShl(i, e.i64(6));
       e.for_range(e.i64(0), lines, 1, [&](Value* l) {
         Value* line = b.CreateShl(b.CreateAdd(b.CreateMul(i, lines), l), e.i64(6));
@@ -298,10 +237,10 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
           const ActPart a = act_part(e, blocks, e.at(x[r], at_meta), part);
           for (int j = 0; j < panels; ++j) {
             const auto factor = [&](std::int64_t begin) {
-              return v.load(e.at(panel(args["scratch"], j), i, 64 * blocks.parts(), begin + 64 * part));
+              return v.load(e.at(panel(steps, j), begin + 64 * part));
             };
             Value*& sum = y[r * panels + j];
-            sum = add_block(e, sum, acc[r * panels + j].sum(), a, factor(scratch.scales),
+            sum = add_block(e, sum, acc[r * panels + j].sum(), a.d, a.d_sum, factor(scratch.scales),
                             blocks.has_min ? factor(scratch.mins) : nullptr);
           }
         }
@@ -316,16 +255,17 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
                const Args& args) {
   auto& b = e.b();
   const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
-  const Scratch scratch(*dot, blocks);
+  const Unpacked scratch(64 * dot->operands(), blocks);
   const TileShapes shapes = int_tiles(e.isa());
   PanelReader reader(e, layout, spec.k);
   const std::int64_t panel = panel_bytes(spec.format, spec.k);
   const std::int64_t largest = shapes.rows;
   const std::int64_t stripe =
       std::max<std::int64_t>(kStripeBytes / act_row_bytes(spec.k) / largest, 1) * largest;
-  Value* buffer = e.stack(scratch.bytes * shapes.panels);
+  Value* buffer = e.stack(kBlocks32 * scratch.bytes * shapes.panels);
   Value* n_rows = args["n_rows"];
-  llvm::Function* unpack = unpack_group(e, layout, blocks);
+  llvm::Function* unpack = unpack_group(e, layout, nullptr, "pairs", scratch.step_bytes,
+                                        [&](Value* step) { return dot->weights(step, layout.offset); });
 
   e.for_range(e.i64(0), n_rows, stripe, [&](Value* t0) {
     Value* left = b.CreateSub(n_rows, t0);
@@ -342,8 +282,8 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
         for (int j = 0; j < shapes.panels; ++j) {
           Value* base = e.at(e.at(args["panels"], panels[j], panel), at[0]);
           const GroupParts group = reader.group(base, g);
-          b.CreateCall(unpack, {base, group.quants, group.scales, group.mins, group.blocks32,
-                                e.at(buffer, j * scratch.bytes)});
+          b.CreateCall(unpack, {base, group.quants, group.scales, group.mins, group.blocks32, base,
+                                e.at(buffer, j * kBlocks32 * scratch.bytes)});
           bytes = group.bytes;
           blocks32 = group.blocks32;
         }
@@ -378,11 +318,26 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
   });
 }
 
+void several_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Blocks& blocks,
+                  const Args& args) {
+  if (!has_plane_tiles(e.isa(), layout)) return emit_rows(e, spec, layout, blocks, args);
+  e.if_else(
+      e.b().CreateICmpSLT(args["n_rows"], e.i64(row_shapes(e, spec.format, spec.k).tile_rows)),
+      [&] {
+        emit_rows(e, spec, layout, blocks, args);
+        return Values{};
+      },
+      [&] {
+        emit_plane_tiles(e, spec, layout, args);
+        return Values{};
+      });
+}
+
 }  // namespace
 
 void emit_block_matmul(Emitter& e, const MatmulSpec& spec, const Args& args) {
   const Layout& layout = layout_for(spec.format);
-  const Blocks blocks{layout.scale_cols, layout.min != ScaleKind::None};
+  const Blocks blocks(layout);
   e.if_else(
       e.b().CreateICmpEQ(args["n_rows"], e.i64(1)),
       [&] {
@@ -390,7 +345,7 @@ void emit_block_matmul(Emitter& e, const MatmulSpec& spec, const Args& args) {
         return Values{};
       },
       [&] {
-        emit_rows(e, spec, layout, blocks, args);
+        several_rows(e, spec, layout, blocks, args);
         return Values{};
       });
 }

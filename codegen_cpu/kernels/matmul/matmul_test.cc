@@ -5,10 +5,12 @@
 
 #include "codegen_cpu/jit.h"
 #include "codegen_cpu/kernels/matmul/reference.h"
+#include "codegen_cpu/kernels/matmul/shapes.h"
 #include "codegen_cpu/kernels/matmul/test_data.h"
 #include "codegen_cpu/kernels/row_decode/row_decode.h"
 #include "codegen_cpu/object.h"
 #include "codegen_cpu/vec/dot.h"
+#include "compiler/quant/two_streams.h"
 
 namespace gc::cpu {
 namespace {
@@ -17,6 +19,9 @@ class EveryFormat : public testing::TestWithParam<Format> {};
 
 std::vector<std::int64_t> columns(Format format) {
   if (info(format).kind == FormatKind::kFloat) return {1, 65, 256, 290};
+  // The last two of some: more than what is unpacked at once.
+  if (format == Format::Q4_K || format == Format::Q6_K) return {256, 768, 1280};
+  if (format == Format::Q4_1 || format == Format::Q5_0) return {32, 288, 1056};
   if (info(format).block_values == 256) return {256, 768};
   if (info(format).block_values > 32) return {128, 384, 640};
   return {32, 224, 288, 640};
@@ -133,6 +138,72 @@ TEST_P(EveryFormat, PanelsStandAlone) {
   }
 }
 
+// A head in two streams has the bits of the whole one.
+TEST(TwoStreams, AreTheWholeMatrix) {
+  for (const Isa* isa : host_isas()) {
+    if (!isa->has_amx) continue;
+    for (std::int64_t k : {224, 640, 1056}) {
+      llvm::LLVMContext context;
+      Emitter e(context, *isa, "test");
+      two_stream_matmul(e, k);
+      quantize(e, k);
+      Jit jit(e);
+      const Case c(Format::Q8_0, k, 80);
+      const std::int64_t panels = 5, width = 80, rows = 19, x_stride = act_row_bytes(k);
+      auto upper = aligned<std::uint8_t>(panels * upper_panel_bytes(k));
+      auto lower = aligned<std::uint8_t>(panels * lower_panel_bytes(k));
+      for (std::int64_t p = 0; p < panels; ++p)
+        split_panel(k, c.panels.get() + p * panel_bytes(Format::Q8_0, k),
+                    upper.get() + p * upper_panel_bytes(k), lower.get() + p * lower_panel_bytes(k));
+      const std::vector<float> x = random_activations(rows * k, 9);
+      const std::vector<float> want = expected(c, x, rows);
+      auto xq = aligned<std::uint8_t>(rows * x_stride);
+      jit.get<QuantizeFn>("quantize_" + std::to_string(k))(x.data(), k * 4, xq.get(), x_stride, rows);
+      auto* f =
+          jit.get<void(const std::uint8_t*, const std::uint8_t*, const void*, std::int64_t, float*,
+                       std::int64_t, std::int64_t, std::int64_t)>("two_stream_matmul_" + std::to_string(k));
+      auto y = aligned<float>(rows * width);
+      for (std::int64_t n = 1; n <= rows; ++n) {
+        std::fill_n(y.get(), rows * width, std::nanf(""));
+        f(upper.get(), lower.get(), xq.get(), x_stride, y.get(), width * 4, panels, n);
+        ASSERT_EQ(std::memcmp(y.get(), want.data(), n * width * 4), 0)
+            << isa->name << " k " << k << " rows " << n;
+        ASSERT_TRUE(n == rows || std::isnan(y[n * width])) << "written past the end";
+      }
+    }
+  }
+}
+
+// Whatever the shapes, the bits are the same.
+TEST(Shapes, ChangeNoBit) {
+  for (auto [format, k] : {std::pair{Format::Q8_0, 640}, {Format::Q4_K, 1280}, {Format::Q6_K, 768}}) {
+    const Case c(format, k, 80);
+    const std::int64_t rows = 17, panels = 5, width = 80, x_stride = act_row_bytes(k);
+    const std::vector<float> x = random_activations(rows * k, 13);
+    const std::vector<float> want = expected(c, x, rows);
+    // row_panels, ahead, tile_rows, chunk_groups
+    for (const RowShapes& shapes : {RowShapes{1, 0, 2, 1}, {2, 100, 17, 2}, {8, 65536, 5, 4}}) {
+      llvm::LLVMContext context;
+      Emitter e(context, best_host_isa(), "test");
+      const TunedProduct tuned[] = {{format, k, shapes}};
+      set_shapes(e, tuned);
+      EXPECT_EQ(row_shapes(e, format, k), shapes);
+      EXPECT_EQ(row_shapes(e, format, k + 32), usual_shapes(e.isa(), format));
+      matmul(e, {format, k, ir::Elem::Q16});
+      quantize(e, k);
+      Jit jit(e);
+      auto xq = aligned<std::uint8_t>(rows * x_stride);
+      jit.get<QuantizeFn>("quantize_" + std::to_string(k))(x.data(), k * 4, xq.get(), x_stride, rows);
+      auto* f = jit.get<MatmulFn>(matmul_name({format, k, ir::Elem::Q16}));
+      auto y = aligned<float>(rows * width);
+      for (std::int64_t n = 1; n <= rows; ++n) {
+        f(c.panels.get(), xq.get(), x_stride, y.get(), width * 4, panels, n);
+        ASSERT_EQ(std::memcmp(y.get(), want.data(), n * width * 4), 0) << name(format) << " rows " << n;
+      }
+    }
+  }
+}
+
 TEST_P(EveryFormat, RowsAreReadBackFromPanels) {
   const Format format = GetParam();
   for (const Isa* isa : host_isas()) {
@@ -230,6 +301,8 @@ TEST(Opcodes, ProductsAreWhatTheIsaHas) {
       expect(tile, "vpmaddwd", "vpdp");
     }
     EXPECT_NE(text.find("prefetcht1"), std::string::npos);
+    EXPECT_EQ(text.find("tdpbssd") != std::string::npos, isa->has_amx) << isa->name;
+    if (isa->has_amx) expect("plane_tile_8x2x1_s32_min_16", "tdpbssd", "vpdp");
   }
 }
 
@@ -241,7 +314,7 @@ TEST(Opcodes, TablesAreByteShuffles) {
     matmul(e, {Format::IQ4_XS, 512, ir::Elem::Q16});
     const auto module = e.take();
     const std::string text = compile_assembly(*module, *isa);
-    for (const char* function : {"matmul_iq4_xs_q16_512", "unpack_iq4_xs"}) {
+    for (const char* function : {"matmul_iq4_xs_q16_512", "unpack_iq4_xs_pairs"}) {
       const std::string code = function_assembly(text, function);
       EXPECT_NE(code.find("vpshufb"), std::string::npos) << isa->name << " " << function;
       EXPECT_EQ(code.find("vpblendvb"), std::string::npos) << isa->name << " " << function;

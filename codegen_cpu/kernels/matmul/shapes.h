@@ -1,11 +1,17 @@
-// Block shapes of the matrix kernels, by facts of the ISA.
+// Block shapes of the matrix kernels: by facts of the ISA, by the cost table (costs.def), or tuned.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "codegen_cpu/isa.h"
+#include "compiler/quant/formats.h"
 
 namespace gc::cpu {
+
+class Emitter;
 
 struct TileShapes {
   int rows;    // of activations in the largest tile
@@ -36,5 +42,44 @@ inline constexpr std::int64_t kPrefetchAhead = 4096;
 
 // Activations that stay in the second-level cache while all panels pass by; half of the smallest common one.
 inline constexpr std::int64_t kStripeBytes = 512 * 1024;
+
+// The rows of shapes.def.
+struct RowShapes {
+#define SHAPE(name, least, most, what) std::int64_t name = 0;
+#include "codegen_cpu/kernels/matmul/shapes.def"
+#undef SHAPE
+  bool operator==(const RowShapes&) const = default;
+};
+struct ShapeInfo {
+  std::string_view name;
+  std::int64_t RowShapes::* member;
+  std::int64_t least, most;
+  std::string_view what;
+};
+std::span<const ShapeInfo> shape_infos();
+
+// Rows of the cost table that hold for the ISA.
+struct Cost {
+  bool Isa::* fact;
+  std::int64_t scale_cols;
+  bool has_min;
+  std::int64_t rows;
+  double vectors, tiles;
+};
+std::vector<Cost> costs_of(const Isa& isa);
+
+// What the cost table chooses for weights of a format.
+RowShapes usual_shapes(const Isa& isa, Format format);
+
+// Shapes measured for matrices of a format and of k columns.
+struct TunedProduct {
+  Format format;
+  std::int64_t k;
+  RowShapes shapes;
+};
+// From now on kernels of the emitter's module have these shapes, where `products` names theirs. They are kept as metadata
+// of the module.
+void set_shapes(Emitter& e, std::span<const TunedProduct> products);
+RowShapes row_shapes(Emitter& e, Format format, std::int64_t k);
 
 }  // namespace gc::cpu

@@ -1,0 +1,89 @@
+#include "codegen_cpu/kernels/matmul/shapes.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "codegen_cpu/emitter.h"
+#include "compiler/base/error.h"
+#include "compiler/quant/layouts.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Metadata.h"
+
+namespace gc::cpu {
+namespace {
+
+constexpr char kMetadata[] = "gc.shapes";
+
+// Rows from which on tiles cost less, whatever the number; 17 where they never do.
+std::int64_t step_to_tiles(std::span<const Cost> costs, const Layout& layout) {
+  std::int64_t step = 17;
+  for (auto cost = costs.rbegin(); cost != costs.rend(); ++cost) {
+    if (cost->scale_cols != layout.scale_cols || cost->has_min != (layout.min != ScaleKind::None)) continue;
+    if (cost->tiles >= cost->vectors) break;
+    step = cost->rows;
+  }
+  return step;
+}
+
+}  // namespace
+
+std::span<const ShapeInfo> shape_infos() {
+  static constexpr ShapeInfo kInfos[] = {
+#define SHAPE(name, least, most, what) {#name, &RowShapes::name, least, most, what},
+#include "codegen_cpu/kernels/matmul/shapes.def"
+#undef SHAPE
+  };
+  return kInfos;
+}
+
+std::vector<Cost> costs_of(const Isa& isa) {
+  static constexpr Cost kCosts[] = {
+#define COST(fact, scale_cols, has_min, rows, vectors, tiles) \
+  {&Isa::fact, scale_cols, has_min, rows, vectors, tiles},
+#include "codegen_cpu/kernels/matmul/costs.def"
+#undef COST
+  };
+  std::vector<Cost> costs;
+  for (const Cost& cost : kCosts)
+    if (isa.*cost.fact) costs.push_back(cost);
+  return costs;
+}
+
+RowShapes usual_shapes(const Isa& isa, Format format) {
+  RowShapes shapes;
+  shapes.row_panels = kIntRowPanels;
+  shapes.ahead = kPrefetchAhead;
+  shapes.tile_rows = step_to_tiles(costs_of(isa), layout_for(format));
+  shapes.chunk_groups = 3;
+  return shapes;
+}
+
+void set_shapes(Emitter& e, std::span<const TunedProduct> products) {
+  llvm::NamedMDNode* all = e.module().getOrInsertNamedMetadata(kMetadata);
+  for (const TunedProduct& product : products) {
+    std::vector<llvm::Metadata*> row;
+    const auto add = [&](std::int64_t n) { row.push_back(llvm::ConstantAsMetadata::get(e.b().getInt64(n))); };
+    add(static_cast<std::int64_t>(product.format));
+    add(product.k);
+    for (const ShapeInfo& info : shape_infos()) add(product.shapes.*info.member);
+    all->addOperand(llvm::MDNode::get(e.context(), row));
+  }
+}
+
+RowShapes row_shapes(Emitter& e, Format format, std::int64_t k) {
+  const llvm::NamedMDNode* all = e.module().getNamedMetadata(kMetadata);
+  if (!all) return usual_shapes(e.isa(), format);
+  for (const llvm::MDNode* row : all->operands()) {
+    const auto number = [&](unsigned i) {
+      return llvm::mdconst::extract<llvm::ConstantInt>(row->getOperand(i))->getSExtValue();
+    };
+    if (number(0) != static_cast<std::int64_t>(format) || number(1) != k) continue;
+    RowShapes shapes;
+    unsigned i = 2;
+    for (const ShapeInfo& info : shape_infos()) shapes.*info.member = number(i++);
+    return shapes;
+  }
+  return usual_shapes(e.isa(), format);
+}
+
+}  // namespace gc::cpu
