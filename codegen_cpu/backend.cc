@@ -330,7 +330,9 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   if (op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu) {
     const ir::Type& x = graph.value(op.inputs[0]).type;
     const int64_t joint = op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS : 0;
-    return joint + (multiplies_on_tiles(isa_, graph, op) ? tile_scratch_bytes(isa_, x.dims[1].size) : 0);
+    const int64_t k = x.dims[1].size;
+    const int64_t rounded = rounds_for_tiles(isa_, graph, op) ? kRowsAtOnce / kBlockRows * block_bytes(k) : 0;
+    return joint + rounded + (multiplies_on_tiles(isa_, graph, op) ? tile_scratch_bytes(isa_, k) : 0);
   }
   if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
@@ -349,9 +351,12 @@ int64_t CpuBackend::worker_row_scratch(const Graph& graph, const Op& op) const {
   if (may_be_head(graph, op)) return 64 * kHeadPanelsManyRows;
   if (op.kind == OpKind::experts_in) return experts_row_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_row_scratch_bytes(experts_out_spec(graph, op));
-  if (op.kind != OpKind::matmul_glu) return 0;
+  int64_t bytes = 0;
+  if (rounds_for_tiles(isa_, graph, op))
+    bytes = block_bytes(graph.value(op.inputs[0]).type.dims[1].size) / kBlockRows;
+  if (op.kind != OpKind::matmul_glu) return bytes;
   const bool apart = multiplies_on_tiles(isa_, graph, op) && !glu_joins_on_tiles(isa_, graph, op);
-  return 2 * (apart ? glu_stride_on_tiles() : 4 * kGluColumnsManyRows);
+  return bytes + 2 * (apart ? glu_stride_on_tiles() : 4 * kGluColumnsManyRows);
 }
 
 // A split is one range of one row, all its kv heads.

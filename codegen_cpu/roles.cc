@@ -55,11 +55,19 @@ Elem prompt_form(const Isa& isa, const Graph& graph, ir::ValueId value) {
 
 bool multiplies_on_tiles(const Isa& isa, const Graph& graph, const Op& op) {
   const bool product = op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu;
-  return product && prompt_form(isa, graph, op.inputs[0]) == Elem::BF16;
+  if (product && prompt_form(isa, graph, op.inputs[0]) == Elem::BF16) return true;
+  return rounds_for_tiles(isa, graph, op);
+}
+
+bool rounds_for_tiles(const Isa& isa, const Graph& graph, const Op& op) {
+  if (op.kind != OpKind::matmul && op.kind != OpKind::matmul_glu) return false;
+  const ir::Type& x = graph.value(op.inputs[0]).type;
+  return isa.has_amx && x.elem == Elem::F32 && x.dims.size() == 2 && x.dims[1].size % 32 == 0 &&
+         can_take_tiles(graph, op);
 }
 
 bool glu_joins_on_tiles(const Isa& isa, const Graph& graph, const Op& op) {
-  if (op.kind != OpKind::matmul_glu || !multiplies_on_tiles(isa, graph, op)) return false;
+  if (!isa.has_amx || op.kind != OpKind::matmul_glu || !multiplies_on_tiles(isa, graph, op)) return false;
   const auto format = [&](const char* slot) { return graph.weight(op.slot(slot)[0].weight).format; };
   return format("gate") == format("up") && prompt_form(isa, graph, op.results[0]) == Elem::BF16;
 }

@@ -12,8 +12,10 @@ namespace gc::cpu {
 // form that it has for generated rows too.
 ir::Elem prompt_form(const Isa& isa, const ir::Graph& graph, ir::ValueId value);
 
-// Whether prompt rows of the op's input are multiplied on tiles.
+// Whether prompt rows of the op's input are multiplied on tiles, as they are (bf16) or rounded for the product.
 bool multiplies_on_tiles(const Isa& isa, const ir::Graph& graph, const ir::Op& op);
+// Whether they are rounded: products with BF16 and F16 weights read f32, which others read too.
+bool rounds_for_tiles(const Isa& isa, const ir::Graph& graph, const ir::Op& op);
 
 // Whether a gated unit's products are joined as they leave the tiles: gate and up of one format, into bf16.
 bool glu_joins_on_tiles(const Isa& isa, const ir::Graph& graph, const ir::Op& op);

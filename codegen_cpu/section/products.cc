@@ -3,6 +3,7 @@
 #include "codegen_cpu/heads.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
+#include "codegen_cpu/kernels/row_out/row_out.h"
 #include "codegen_cpu/prompt_rows.h"
 #include "codegen_cpu/section/parts.h"
 #include "compiler/base/error.h"
@@ -23,8 +24,8 @@ class Products : Scope {
     int64_t total = 0, column = 0;
     const auto biases = op.slot("bias");
     const auto segments = segments_of(op.slot("rows"), &total);
-    const ir::ValueId x_id = op.inputs[0];
     const Rows y = rows_of(op.results[0]);
+    if (rounds(op)) over_products(op, row_count(step), [&](const Span& rows) { round(op, rows); });
     for (size_t i = 0; i < segments.size(); ++i) {
       const Segment& s = segments[i];
       auto [lo, hi] = share(s, total);
@@ -32,8 +33,8 @@ class Products : Scope {
       Value* part = e_.at(y.base, b_.CreateAdd(b_.CreateShl(lo, 6), e_.i64(4 * column)));
       Value* n = b_.CreateSub(hi, lo);
       // Prompt rows first: what they write past their end is overwritten by the generated rows of the same panels.
-      over_roles({x_id}, e_.i64(0), row_count(step), [&](const Span& rows) {
-        product(s, x_id, rows, panels, e_.at(part, rows.lo, y.stride), y.stride, n);
+      over_products(op, row_count(step), [&](const Span& rows) {
+        product(s, op, rows, panels, e_.at(part, rows.lo, y.stride), y.stride, n);
       });
       if (i < biases.size() && biases[i].weight.valid()) {
         Value* w = e_.at(weight(biases[i]), b_.CreateShl(lo, 6));
@@ -46,8 +47,14 @@ class Products : Scope {
   // Gate and up of a chunk of columns into scratch, then their joint into the row. The chunk is long for few rows, so
   // that weights stream, and short for many, so that the scratch stays in cache.
   void glu(const Step& step, const Op& op) {
-    over_roles({op.inputs[0], op.results[0]}, e_.i64(0), row_count(step),
-               [&](const Span& rows) { glu_rows(rows, op); });
+    if (rounds(op))
+      over_products(op, row_count(step), [&](const Span& rows) {
+        round(op, rows);
+        glu_rows(rows, op);
+      });
+    else
+      over_roles({op.inputs[0], op.results[0]}, e_.i64(0), row_count(step),
+                 [&](const Span& rows) { glu_rows(rows, op); });
   }
 
   void of_heads(const Step& step, const Op& op) {
@@ -83,15 +90,47 @@ class Products : Scope {
   }
 
  private:
+  bool rounds(const Op& op) const { return rounds_for_tiles(e_.isa(), plan_.graph, op); }
+  // Whether these rows of the op are multiplied on tiles: all prompt rows, from row 0 on.
+  bool on_tiles(const Op& op, const Span& rows) const {
+    return form(op.inputs[0], rows) == ir::Elem::BF16 || (rows.prompt && rounds(op));
+  }
+  void over_products(const Op& op, Value* rows, const std::function<void(const Span&)>& body) {
+    if (rounds(op)) return over_roles_apart(e_.i64(0), rows, body);
+    over_roles({op.inputs[0]}, e_.i64(0), rows, body);
+  }
+  // Behind what the tiles use of the scratch: prompt rows rounded, each worker for itself, which costs less than a meet.
+  Value* rounded(const Op& op) {
+    return e_.at(frame_.ptr(Slot::scratch), tile_scratch_bytes(e_.isa(), columns(op.inputs[0])));
+  }
+  void round(const Op& op, const Span& rows) {
+    if (!rows.prompt) return;
+    const int64_t k = columns(op.inputs[0]);
+    const Rows x = rows_of(op.inputs[0]);
+    llvm::Function* f = round_rows(e_, ir::Elem::BF16, k);
+    Value* to = rounded(op);
+    e_.for_range(e_.i64(0), rows.hi, kBlockRows, [&](Value* t) {
+      Value* n = between(b_.CreateSub(rows.hi, t), e_.i64(0), e_.i64(kBlockRows));
+      b_.CreateCall(f, {e_.at(x.base, t, x.stride), x.stride, e_.at(to, b_.CreateLShr(t, 4), block_bytes(k)),
+                        e_.i64(kPieceRow), n});
+    });
+  }
+  // Bytes of a row of it.
+  int64_t rounded_row(const Op& op) const {
+    return rounds(op) ? block_bytes(columns(op.inputs[0])) / kBlockRows : 0;
+  }
+
   // Panels of a segment times the rows of x: into y, of which prompt rows on tiles write whole blocks.
-  void product(const Segment& s, ir::ValueId x_id, const Span& rows, Value* panels, Value* y, Value* y_stride,
+  void product(const Segment& s, const Op& op, const Span& rows, Value* panels, Value* y, Value* y_stride,
                Value* n_panels) {
+    const ir::ValueId x_id = op.inputs[0];
     const ir::Elem in = form(x_id, rows);
     const Rows x = rows_of(x_id, rows);
     Value* n = b_.CreateSub(rows.hi, rows.lo);
-    if (in == ir::Elem::BF16) {  // all prompt rows, from row 0 on
+    if (on_tiles(op, rows)) {
+      Value* from = in == ir::Elem::BF16 ? x.base : rounded(op);
       b_.CreateCall(tile_matmul(e_, s.format, s.cols),
-                    {panels, x.base, y, y_stride, n_panels, n, frame_.ptr(Slot::scratch)});
+                    {panels, from, y, y_stride, n_panels, n, frame_.ptr(Slot::scratch)});
     } else {
       b_.CreateCall(matmul(e_, {s.format, s.cols, in}),
                     {panels, row_at(e_, in, x.base, rows.lo, x.stride), x.stride, y, y_stride, n_panels, n});
@@ -104,7 +143,7 @@ class Products : Scope {
     GC_CHECK(gates.size() == 1 && ups.size() == 1);
     const Segment &gate = gates[0], &up = ups[0];
     const ir::ValueId x = op.inputs[0], y = op.results[0];
-    const bool tiles = form(x, rows) == ir::Elem::BF16;
+    const bool tiles = on_tiles(op, rows);
     const int64_t unit = glu_unit(op.out()), unit_panels = unit / kPanelRows;
     const int64_t units = (gate.rows + unit - 1) / unit;
     auto bound = [&](Value* j) {
@@ -118,9 +157,10 @@ class Products : Scope {
       Value* first = b_.CreateMul(lo, e_.i64(unit_panels));
       Value* to = e_.at(rows_of(y, rows).base, lo, kPieceBytes * unit / 32);
       b_.CreateCall(tile_glu(e_, gate.format, gate.cols, {op.fn(), gate.rows}),
-                    {e_.at(gate_w, first, gate.panel), e_.at(up_w, first, up.panel), rows_of(x, rows).base,
-                     to, b_.CreateMul(b_.CreateSub(hi, lo), e_.i64(unit_panels)),
-                     b_.CreateSub(rows.hi, rows.lo), frame_.ptr(Slot::scratch)});
+                    {e_.at(gate_w, first, gate.panel), e_.at(up_w, first, up.panel),
+                     rounds(op) ? rounded(op) : rows_of(x, rows).base, to,
+                     b_.CreateMul(b_.CreateSub(hi, lo), e_.i64(unit_panels)), b_.CreateSub(rows.hi, rows.lo),
+                     frame_.ptr(Slot::scratch)});
       return;
     }
     Value* n = b_.CreateSub(rows.hi, rows.lo);
@@ -130,14 +170,15 @@ class Products : Scope {
               : b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit), e_.i64(kGluColumnsManyRows / unit));
     Value* stride = tiles ? e_.i64(glu_stride_on_tiles()) : b_.CreateMul(chunk, e_.i64(4 * unit));
     Value* gate_y = e_.at(frame_.ptr(Slot::scratch), tiles ? tile_scratch_bytes(e_.isa(), gate.cols) : 0);
+    if (tiles && rounds(op)) gate_y = e_.at(gate_y, b_.CreateAdd(n, e_.i64(kRowsAtOnce)), rounded_row(op));
     Value* room = tiles ? b_.CreateAdd(n, e_.i64(kRowsAtOnce)) : n;
     Value* up_y = e_.at(gate_y, b_.CreateMul(stride, room));
     llvm::Function* join = glu_panels(e_, {op.fn(), gate.rows, form(y, rows)});
     loop_chunks(lo, hi, chunk, [&](Value* at, Value* count) {
       Value* panels = b_.CreateMul(count, e_.i64(unit_panels));
       Value* first = b_.CreateMul(at, e_.i64(unit_panels));
-      product(gate, x, rows, e_.at(gate_w, first, gate.panel), gate_y, stride, panels);
-      product(up, x, rows, e_.at(up_w, first, up.panel), up_y, stride, panels);
+      product(gate, op, rows, e_.at(gate_w, first, gate.panel), gate_y, stride, panels);
+      product(up, op, rows, e_.at(up_w, first, up.panel), up_y, stride, panels);
       over_blocks(y, rows, [&](const Span& part) {
         Value* from = b_.CreateSub(part.lo, rows.lo);
         const Rows to = rows_from(y, part);

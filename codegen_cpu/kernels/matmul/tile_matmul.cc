@@ -42,12 +42,14 @@ constexpr std::int64_t kPairRow = 2 * kTileRowBytes;  // and of one row
 
 // How a product of k columns is cut.
 struct TileShape {
-  std::int64_t blocks;         // of 32 columns
+  std::int64_t terms;          // tiles of weights that multiply a tile of x
+  std::int64_t blocks;         // tiles of weights a panel
   std::int64_t chunk, chunks;  // blocks of a chunk (of the last one less), and how many chunks
   std::int64_t pass;           // rows that pass together
   std::int64_t stripe;         // panels whose sums rest together
 
-  TileShape(const Isa& isa, std::int64_t k) : blocks(k / 32) {
+  TileShape(const Isa& isa, Format format, std::int64_t k)
+      : terms(tile_terms(format)), blocks(k / 32 * terms) {
     // Two thirds of the first level: x, sums and what is unpacked stream through the rest.
     const std::int64_t most = isa.l1_bytes * 2 / 3 / (2 * kTileBytes) / kQuad * kQuad;  // of two panels
     chunks = (blocks + most - 1) / most;
@@ -99,7 +101,7 @@ struct Kernel {
   TileShape shape;
   Scratch at;
   Kernel(Emitter& e, Format format, std::int64_t k, const TileGlu* glu)
-      : e(e), layout(layout_for(format)), k(k), glu(glu), shape(e.isa(), k), at(e.isa(), shape) {}
+      : e(e), layout(layout_for(format)), k(k), glu(glu), shape(e.isa(), format, k), at(e.isa(), shape) {}
   std::string named(const char* what) const { return cat(what, "_", info(layout.format).text_name, "_", k); }
   std::string joining(const char* what) const {
     return cat(named(what), "_", ir::name(glu->fn), "_", glu->n);
@@ -205,7 +207,8 @@ llvm::Function* block(const Kernel& kernel, bool joins) {
     };
     // Past the first level, which would lose the panels to it.
     const auto load_x = [&](int i, Value* k) {
-      Value* p = e.at(args["x"], k, kPieceBytes, i * block_bytes(kernel.k));
+      Value* piece = kernel.shape.terms == 1 ? k : b.CreateUDiv(k, e.i64(kernel.shape.terms));
+      Value* p = e.at(args["x"], piece, kPieceBytes, i * block_bytes(kernel.k));
       tile_op(e, llvm::Intrinsic::x86_tileloaddt164, {tile(e, 4 + i), p, e.i64(kPieceRow)});
     };
     const auto multiply = [&](int i, int j) {
@@ -403,8 +406,8 @@ class TileMatmul {
     // An item that doesn't exist is never read, but its address must.
     const Item there = {b_.CreateSelect(more, next.stripe, now.stripe), next.chunk, next.pair};
     const Values job_args = job(there, b_.CreateXor(turn, e_.i64(1)));
-    Value* x =
-        e_.at(e_.at(args_.x, begin(now), kPieceBytes), b_.CreateLShr(t0, 5), 2 * block_bytes(kernel_.k));
+    Value* x = e_.at(e_.at(args_.x, b_.CreateUDiv(begin(now), e_.i64(shape_.terms)), kPieceBytes),
+                     b_.CreateLShr(t0, 5), 2 * block_bytes(kernel_.k));
     Value* w0 = tiles(turn);
     Value* sums =
         e_.at(scratch(at_.sums), b_.CreateMul(now.pair, e_.i64(shape_.pass / kRowsAtOnce)), kPairBytes);
@@ -458,7 +461,10 @@ class TileMatmul {
 
 }  // namespace
 
-bool has_tile_matmul(Format format) { return has_layout(format) && !layout_for(format).is_float(); }
+bool has_tile_matmul(Format format) {
+  if (!has_layout(format)) return false;
+  return !layout_for(format).is_float() || format == Format::BF16 || format == Format::F16;
+}
 
 llvm::Function* tile_matmul(Emitter& e, Format format, std::int64_t k) {
   GC_CHECK(e.isa().has_amx && has_tile_matmul(format) && k > 0 && k % 32 == 0, name(format), " ", k);
@@ -487,7 +493,7 @@ llvm::Function* tile_glu(Emitter& e, Format format, std::int64_t k, const TileGl
 }
 
 std::int64_t tile_scratch_bytes(const Isa& isa, std::int64_t k) {
-  return Scratch(isa, TileShape(isa, k)).bytes;
+  return Scratch(isa, TileShape(isa, Format::F16, k)).bytes;  // no format needs more
 }
 
 llvm::Function* tiles_begin(Emitter& e) {

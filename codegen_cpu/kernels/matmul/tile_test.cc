@@ -88,7 +88,7 @@ class Product {
     for (std::int64_t i = 0; i < k_; ++i) {
       std::uint16_t x;
       std::memcpy(&x, at(t, i), 2);
-      sum += static_cast<double>(f32_of_bf16(x)) * nearest(w[i]);
+      sum += static_cast<double>(f32_of_bf16(x)) * (format_ == Format::F16 ? w[i] : nearest(w[i]));
     }
     return sum;
   }
@@ -250,11 +250,12 @@ TEST(Opcodes, TilesMultiply) {
     if (!isa->has_amx) continue;
     llvm::LLVMContext context;
     Emitter e(context, *isa, "test");
-    tile_matmul(e, Format::Q4_K, 512);
+    for (Format format : {Format::Q4_K, Format::BF16, Format::F16}) tile_matmul(e, format, 512);
     tile_glu(e, Format::Q4_K, 512, {ir::Fn::silu, 64});
     const auto module = e.take();
     const std::string text = compile_assembly(*module, *isa);
-    for (const char* name : {"tiles_2x2_q4_k_512", "tiles_2x2_q4_k_512_silu_64"}) {
+    for (const char* name :
+         {"tiles_2x2_q4_k_512", "tiles_2x2_q4_k_512_silu_64", "tiles_2x2_bf16_512", "tiles_2x2_f16_512"}) {
       const std::string tiles = function_assembly(text, name);
       EXPECT_NE(tiles.find("tdpbf16ps"), std::string::npos) << tiles;
       EXPECT_EQ(tiles.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";

@@ -63,6 +63,15 @@ TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* 
                        Value* to, Value* ahead)
     : e_(e), layout_(layout), reader_(e, layout, k), to_(to) {
   auto& b = e.b();
+  if (layout.is_float()) {
+    const std::int64_t bytes = panel_bytes(layout.format, 32);
+    const int terms = tile_terms(layout.format);
+    floats_ = e.at(panel, b.CreateUDiv(block, e.i64(terms)), bytes);
+    rest_ = b.CreateICmpNE(b.CreateURem(block, e.i64(terms)), e.i64(0));
+    for (std::int64_t line = 0; ahead && line < bytes; line += 64)
+      e.prefetch(e.at(e.at(floats_, ahead), line), 2);
+    return;
+  }
   Value* g = b.CreateLShr(block, 3);
   base_ = e.at(panel, g, layout.group(kGroupCols).bytes);
   i_ = b.CreateAnd(block, e.i64(7));
@@ -88,7 +97,36 @@ TileUnpack::Factors TileUnpack::factors(int part) {
   return f;
 }
 
+// Columns 4 s to 4 s + 3. F16 has as many bits as two bf16, so both terms are exact.
+void TileUnpack::float_step(int s) {
+  auto& b = e_.b();
+  Vec v(e_);
+  auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
+  const auto word = [&](std::uint64_t n) { return llvm::ConstantInt::get(words, n); };
+  Value *first, *second;  // columns 0 and 1, 2 and 3, the even one in the low half
+  if (layout_.format == Format::BF16) {
+    first = e_.load(words, e_.at(floats_, 128 * s), 64);
+    second = e_.load(words, e_.at(floats_, 128 * s + 64), 64);
+  } else {
+    const auto column = [&](int c) {  // the term's bits in the upper half
+      Value* w = v.load_f16(e_.at(floats_, 128 * s + 32 * c));
+      Value* near = b.CreateAdd(b.CreateBitCast(w, words), word(0x8000));
+      near = b.CreateAnd(near, word(0xffff0000));
+      Value* rest = b.CreateBitCast(v.sub(w, b.CreateBitCast(near, v.type())), words);
+      return b.CreateSelect(rest_, rest, near);
+    };
+    const auto pair = [&](int c) { return b.CreateOr(b.CreateLShr(column(c), 16), column(c + 1)); };
+    first = pair(0);
+    second = pair(2);
+  }
+  Value* even = b.CreateOr(b.CreateAnd(first, word(0xffff)), b.CreateShl(second, 16));
+  Value* odd = b.CreateOr(b.CreateLShr(first, 16), b.CreateAnd(second, word(0xffff0000)));
+  e_.store(even, e_.at(to_, 2 * s * kTileRowBytes), 64);
+  e_.store(odd, e_.at(to_, (2 * s + 1) * kTileRowBytes), 64);
+}
+
 void TileUnpack::step(int s) {
+  if (floats_) return float_step(s);
   const int per_part = static_cast<int>(layout_.scale_cols) / 4;
   if (s % per_part == 0) factors_ = factors(s / per_part);
   const auto rows = pairs_of(e_, fits_mantissa(layout_), steps_[s], factors_.scale, factors_.add);

@@ -1,6 +1,7 @@
 // Weights of 32 columns and 16 rows as bf16: a tile of 16 lines of 64 bytes, a line the 16 rows' weights of two columns, in
 // the order of columns of prompt rows (codegen_cpu/prompt_rows.h); each value the packed one up to 2^-17 of its scale,
-// rounded to nearest. What tiles and dot products of bf16 take.
+// rounded to nearest. F16 is two terms, each a tile, which are exact: w rounded, and the rest. What tiles and dot products
+// of bf16 take.
 #pragma once
 
 #include "codegen_cpu/decode/planes.h"
@@ -10,11 +11,14 @@ namespace gc::cpu {
 
 inline constexpr std::int64_t kTileRowBytes = 64, kTileBytes = 1024;
 
+// Tiles that 32 columns of a panel make, one after the other.
+inline int tile_terms(Format format) { return format == Format::F16 ? 2 : 1; }
+
 class TileUnpack {
  public:
   using Value = llvm::Value;
 
-  // Block `block` (i64, of 32 columns) of a panel of k columns, to the tile at `to`. With `ahead` (i64) what lies so many
+  // Tile `block` (i64) of a panel of k columns, to the tile at `to`. With `ahead` (i64) what lies so many
   // bytes further is brought to the second level meanwhile: weights come from memory, and products that wait for them
   // stand still.
   TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block, Value* to,
@@ -24,6 +28,8 @@ class TileUnpack {
   void step(int s);
 
  private:
+  void float_step(int s);
+
   // Weights are scale * q + add. Codes of up to 7 bits are put into the mantissa of a bf16, 128 + q, which saves their
   // conversion: `add` then takes 128 * scale back.
   struct Factors {
@@ -34,6 +40,7 @@ class TileUnpack {
 
   Emitter& e_;
   const Layout& layout_;
+  Value *floats_ = nullptr, *rest_ = nullptr;  // of float formats: the block, and (i1) which term
   PanelReader reader_;
   Value *to_, *base_, *i_;
   GroupParts group_;
