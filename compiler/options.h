@@ -27,8 +27,8 @@ struct Options {
       "native"};  // names of codegen_cpu/isa.def; native: the best this machine runs
   std::string target = "x86_64-linux-gnu";
   Weights weights = Weights::kAuto;
-  std::string header;  // of an object, archive or shared library; empty: OUT.h
-  std::string prefix;  // of its symbols; empty: from OUT
+  std::string header;             // of an object, archive or shared library; empty: OUT.h
+  std::string prefix;             // of its symbols; empty: from OUT
   std::vector<std::string> with;  // commands of an executable; empty: all
   bool no_tokenizer = false;
   std::string chat_template;       // name of one; empty: the file's own
