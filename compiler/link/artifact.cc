@@ -89,6 +89,7 @@ ArtifactSizes link_executable(const LinkInput& input, const std::string& output_
   marker.runtime_bytes = sizes.runtime;
   marker.system_bytes = sizes.system;
   marker.blob_bytes = sizes.blobs;
+  write_build_id(program, marker);
   // The first segment is linked at 0 (position-independent), so an address is an offset from the ELF header.
   marker.program_checksum = gc_program_checksum(program.data(), marker_place.address, image_address, 1);
   write_marker(program, marker);

@@ -16,9 +16,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "compiler/base/error.h"
+#include "compiler/link/elf_patch.h"
 #include "compiler/link/testdata/emit.h"
 #include "runtime/abi/image.h"
 
@@ -172,6 +174,22 @@ TEST(Artifact, LinksAndRuns) {
           " weights ", sizes.weights, "\ntoken_embd 0 1\nblk.0.qkv 64 3145728\noutput 3145792 1\n"));
 }
 
+TEST(Artifact, BuildIdsTellProgramsAndWeightsApart) {
+  Scratch scratch;
+  const auto id = [&](const LinkInput& in) {
+    link_artifact(in, scratch / "out");
+    const std::string file = contents(scratch / "out");
+    const SectionPlace note =
+        find_section({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, ".note.gc.build-id");
+    return file.substr(note.file_offset + 16, 16);
+  };
+  LinkInput other = input();
+  other.blobs[0].bytes[0] ^= 1;
+  const std::set<std::string> ids = {id(input()), id(input(weights(2 << 20))), id(other)};
+  EXPECT_EQ(ids.size(), 3u);
+  EXPECT_EQ(ids.count(id(input())), 1u);
+}
+
 TEST(Artifact, SameBytesWhateverItsName) {
   Scratch scratch;
   fs::create_directory(scratch / "a folder");
@@ -244,6 +262,7 @@ TEST(Artifact, HardenedAndWithoutWarnings) {
   EXPECT_EQ(ran.out.find("NEEDED"), std::string::npos);
   EXPECT_NE(ran.out.find("ABI: 3.2.0"), std::string::npos);  // the system's own note is still there
   EXPECT_NE(ran.out.find(".gc.weights       PROGBITS"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("Build ID: "), std::string::npos) << ran.out;
   std::size_t stack = ran.out.find("GNU_STACK");
   ASSERT_NE(stack, std::string::npos);
   EXPECT_NE(ran.out.substr(stack, 90).find(" RW "), std::string::npos);

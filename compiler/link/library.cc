@@ -98,6 +98,7 @@ ArtifactSizes write_shared(const LinkInput& input, const Target& target, const C
     marker.offset_from_marker = image.address - marker_place.address;
     marker.header_checksum = write_image(*input.weights, file, image.file_offset);
   }
+  write_build_id(library, marker);
   write_marker(library, marker);
   file.write_at(0, library);
   return sizes;

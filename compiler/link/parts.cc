@@ -82,6 +82,9 @@ std::vector<std::uint8_t> make_data_object(const LinkInput& input, const Target&
   }
   std::vector<DataSection> sections = {
       {kMarkerSection, llvm::ELF::SHT_PROGBITS, 8, bytes_of(marker), "gc_weights"}};
+  gc_build_note note{4, sizeof(note.id), llvm::ELF::NT_GNU_BUILD_ID, "GNU", {}};
+  if (is_linked(input.emit))
+    sections.push_back({kBuildNote, llvm::ELF::SHT_NOTE, 4, bytes_of(note), "gc_build"});
   static constexpr std::uint8_t kPlaceholder[16] = {};
   // 16: notes of different alignment get different PT_NOTEs, so this one is alone in its own.
   if (place == ImagePlace::kSegment)
@@ -115,6 +118,11 @@ gc_weights_marker read_marker(std::span<const std::uint8_t> elf) {
 
 void write_marker(std::span<std::uint8_t> elf, const gc_weights_marker& marker) {
   std::memcpy(&elf[find_section(elf, kMarkerSection).file_offset], &marker, sizeof(marker));
+}
+
+void write_build_id(std::span<std::uint8_t> elf, const gc_weights_marker& marker) {
+  const std::uint64_t id[] = {gc_hash(elf.data(), elf.size()), marker.header_checksum};
+  std::memcpy(&elf[find_section(elf, kBuildNote).file_offset + offsetof(gc_build_note, id)], id, sizeof(id));
 }
 
 std::optional<TempFile> write_sidecar(const LinkInput& input, ImagePlace place,

@@ -19,6 +19,7 @@ namespace gc::link {
 inline constexpr char kImageSegment[] = ".gc.weights";          // of a linked file
 inline constexpr char kImageSection[] = ".lrodata.gc.weights";  // of an object
 inline constexpr char kMarkerSection[] = ".gc.marker";
+inline constexpr char kBuildNote[] = ".note.gc.build-id";  // LLD drops the usual name from -r links
 inline constexpr char kDataObject[] = "gc-data.o";
 
 struct Target {
@@ -45,6 +46,8 @@ std::vector<std::uint8_t> make_data_object(const LinkInput& input, const Target&
 // The marker in a linked file or object, to be filled in.
 gc_weights_marker read_marker(std::span<const std::uint8_t> elf);
 void write_marker(std::span<std::uint8_t> elf, const gc_weights_marker& marker);
+// Of a linked file that is complete but for this and the marker, whose weights are written.
+void write_build_id(std::span<std::uint8_t> elf, const gc_weights_marker& marker);
 
 // Writes OUT.weights, and what the marker says of it. Commit it before the file that wants it.
 std::optional<TempFile> write_sidecar(const LinkInput& input, ImagePlace place,

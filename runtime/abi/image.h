@@ -56,6 +56,15 @@ struct gc_weights_marker {
   char sidecar[256];
 };
 
+// The note by which debuggers, crash reporters and `readelf -n` tell builds apart. The id covers the program and, by their
+// checksum, the weights; not in objects, whose programs have their own.
+struct gc_build_note {
+  uint32_t name_size, id_size, type;  // 4, 16, NT_GNU_BUILD_ID
+  char name[4];                       // "GNU"
+  unsigned char id[16];
+};
+extern const struct gc_build_note gc_build __attribute__((visibility("hidden"), weak));
+
 struct gc_image_header {
   char magic[8];
   uint32_t version;

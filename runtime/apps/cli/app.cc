@@ -47,6 +47,13 @@ int App::done(int code) {
   return fail("cannot write: ", strerrordesc_np(out.error()));
 }
 
+BuildId::BuildId() {
+  if (&gc_build == nullptr) return;
+  Writer w(hex, sizeof hex);
+  for (const unsigned char byte : gc_build.id) w.put_hex(byte, 2);
+  n = w.text().size();
+}
+
 // ---- Input ----
 
 bool read_input(App& app, const char* path, Vec<char>* out) {

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "runtime/abi/image.h"
 #include "runtime/apps/cli/options.h"
 #include "runtime/apps/cli/output.h"
 #include "runtime/apps/memory.h"
@@ -63,6 +64,14 @@ SessionOptions session_options(const Options& options);
 // Fails for a model that reads whole texts alone.
 bool must_generate(App& app, const Model& model);
 bool start_session(App& app, const Model& model, const SessionOptions& options, Session* session);
+
+// 32 hexadecimal digits, as `readelf -n` prints them; empty in a program that another linker made.
+struct BuildId {
+  BuildId();
+  Str str() const { return {hex, n}; }
+  char hex[2 * sizeof gc_build.id + 1];
+  size_t n = 0;
+};
 
 // ---- Commands: each returns the exit code ----
 

@@ -117,6 +117,7 @@ void text_model(const Facts& f, Output& out) {
   out.print(Left{"shape", 14}, m.n_layer, " layers, width ", m.n_embd, ", ", m.n_vocab,
             " tokens, trained on ", m.n_ctx_train, " positions\n");
   text_line(out, "compiler", m.compiler);
+  text_line(out, "build", BuildId().str());
 }
 
 void text_formats(const Facts& f, Output& out) {
@@ -223,8 +224,8 @@ void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {
   const gc_model& m = *f.model;
   out.print("{\n  \"name\": ", Json{m.name}, ",\n  \"architecture\": ", Json{m.architecture},
             ",\n  \"license\": ", Json{m.license}, ",\n  \"compiler\": ", Json{m.compiler},
-            ",\n  \"parameters\": ", m.parameters, ",\n  \"n_layer\": ", m.n_layer,
-            ",\n  \"n_embd\": ", m.n_embd, ",\n  \"n_vocab\": ", m.n_vocab,
+            ",\n  \"build\": ", Json{BuildId().str()}, ",\n  \"parameters\": ", m.parameters,
+            ",\n  \"n_layer\": ", m.n_layer, ",\n  \"n_embd\": ", m.n_embd, ",\n  \"n_vocab\": ", m.n_vocab,
             ",\n  \"n_ctx_train\": ", m.n_ctx_train, ",\n  \"touched_bytes\": ", m.touched_bytes,
             ",\n  \"tokenizer\": ", Json{tokenizer_kind(tokenizer.view().kind())},
             ",\n  \"chat_template\": ", m.chat_program != nullptr ? "true" : "false",

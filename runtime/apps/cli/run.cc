@@ -89,6 +89,8 @@ int print_version(App& app) {
   app.out.print(gc_the_model.compiler, "\n", Line{model}, ":");
   for (uint32_t i = 0; i < gc_n_programs; ++i) app.out.print(" ", gc_programs[i]->isa);
   app.out.print("\n");
+  const BuildId build;
+  if (build.n != 0) app.out.print("build ", build.str(), "\n");
   return app.done();
 }
 
