@@ -8,7 +8,8 @@ namespace gcrt {
 
 // References that alone link nothing: where nobody asked the linker for a command its function is null, and what only it
 // uses stays out with it. The compiler asks for those of --with.
-#define COMMAND(kind, name, help) extern "C" [[gnu::weak]] int gc_command_##name(App& app, const Options& options);
+#define COMMAND(kind, name, help) \
+  extern "C" [[gnu::weak]] int gc_command_##name(App& app, const Options& options);
 #include "runtime/apps/cli/commands.def"
 #undef COMMAND
 
@@ -52,8 +53,7 @@ void print_help(App& app, Command command) {
     if (can_chat()) out.print("       ", app.name, "      (chats, on a terminal)\n");
     out.print("\ncommands:\n");
     for (const Command each : kCommands)
-      if (function_of(each))
-        out.print("  ", Left{command_name(each), 12}, command_help(each), "\n");
+      if (function_of(each)) out.print("  ", Left{command_name(each), 12}, command_help(each), "\n");
     out.print("\nflags of complete ('", app.name, " help COMMAND' for those of others):\n");
     print_flags(Command::kComplete, out);
     return;
