@@ -464,6 +464,16 @@ TEST(Session, RefusesBadTokensAndKeepsItsLength) {
   EXPECT_EQ(session.decode(0, 1, nullptr), kOk);
 }
 
+TEST(Session, ManySequencesOfAShortContextStepTogether) {
+  Session session;
+  char text[128] = "";
+  ASSERT_EQ(session.init(model(), {.n_ctx = 4, .n_seqs = 8, .n_ubatch = 64, .n_outputs = 8, .workers = 1},
+                         libc_allocator(), text),
+            kOk);
+  EXPECT_EQ(session.options().n_ubatch, 32u);
+  EXPECT_EQ(session.options().n_outputs, 8u);
+}
+
 TEST(Session, SaysWhatIsTooLarge) {
   Session session;
   char text[128] = "";

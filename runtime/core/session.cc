@@ -32,7 +32,8 @@ SessionOptions with_defaults(const Model& model, SessionOptions options) {
   if (options.n_ctx > model.program->max_position) options.n_ctx = model.program->max_position;
   if (options.workers == 0) options.workers = options.threads.run != nullptr ? 1 : usable_cpus();
   if (options.n_ubatch == 0) options.n_ubatch = 512;
-  if (options.n_ubatch > options.n_ctx) options.n_ubatch = options.n_ctx;
+  const uint64_t positions = uint64_t{options.n_ctx} * options.n_seqs;  // a step can't have more rows
+  if (options.n_ubatch > positions) options.n_ubatch = static_cast<uint32_t>(positions);
   if (options.n_outputs > options.n_ubatch) options.n_outputs = options.n_ubatch;
   if (options.n_outputs == 0) options.n_outputs = 1;
   if (options.kv_type == GC_KV_TYPES) options.kv_type = model.program->kv_type;
