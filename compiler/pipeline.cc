@@ -136,7 +136,7 @@ class Compilation {
     const gguf::File file = timed("read", [&] { return gguf::File::open(options_.model); });
     file.refuse_output(options_.output);
     if (!options_.tune.empty()) file.refuse_output(options_.tune);
-    if (makes_artifact(options_.emit)) file.refuse_output(options_.output + link::kSidecarSuffix);
+    if (makes_file()) file.refuse_output(options_.output + link::kSidecarSuffix);
     if (!input_.header_path.empty()) file.refuse_output(input_.header_path);
     gguf::LoadedModel model = timed("graph", [&] { return gguf::load_model(file); });
     warn(model.warnings);
@@ -156,7 +156,7 @@ class Compilation {
     std::vector<plan::Plan> plans;
     isas_ = isas_of(options_);
     choose_shapes(graph);
-    if (makes_artifact(options_.emit) && options_.output.empty()) return;
+    if (makes_artifact(options_.emit) && !makes_file()) return;
     for (const cpu::Isa* isa : isas_) {
       plans.push_back(timed("plan", [&] { return plan::make_plan(graph, backend_for(*isa)); }));
       if (options_.emit == Emit::kPlan) return print(options_, out_, plan::print(plans.back()));
@@ -173,9 +173,12 @@ class Compilation {
   }
 
  private:
+  // --tune alone makes nothing but its own file.
+  bool makes_file() const { return makes_artifact(options_.emit) && !options_.output.empty(); }
+
   // What will be written, and that it can be: before hours are spent on it.
   void name_outputs() {
-    if (!makes_artifact(options_.emit) || !options_.stop_after.empty()) return;
+    if (!makes_file() || !options_.stop_after.empty()) return;
     link::check_output(options_.output);
     input_.commands = link::choose_commands(options_.with);
     if (!makes_library(options_.emit)) return;
