@@ -116,9 +116,7 @@ def check(directory, name, suffix, but_one):
     errors = np.square(want - got).sum(axis=1) / np.square(want).sum()
     error, bound = errors.sum(), zoo.BOUND_QUANTIZED
     print(f"{name}: nmse {error:.2e} (bound {bound:.1e})")
-    if but_one:
-        return 0 if error - errors.max() <= bound and error <= 4 * bound else 1
-    return 0 if error <= bound else 1
+    return 0 if zoo.is_within(bound, errors, but_one) else 1
 
 
 def main():
