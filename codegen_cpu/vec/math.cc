@@ -21,13 +21,13 @@ Value* polynomial(Vec& v, Value* x, std::initializer_list<double> c) {
   return y;
 }
 
-// y * 2^n for whole n in [-160, 160], given as a float and as the bits of n + 1.5 * 2^23.
-Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32_t magic) {
+// y * 2^n where `normal`, else 0; for whole n in [-160, 160], given as a float and as the bits of n + 1.5 * 2^23.
+Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32_t magic, Value* normal) {
   llvm::IRBuilder<>& b = v.e().b();
   if (v.e().isa().has_avx512) {
-    Value* all = llvm::Constant::getAllOnesValue(b.getInt16Ty());
-    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                             {y, n, v.zero(), all, b.getInt32(4)});
+    return b.CreateIntrinsic(
+        llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+        {y, n, v.zero(), b.CreateBitCast(normal, b.getInt16Ty()), b.getInt32(4)});
   }
   llvm::Type* i32s = v.type(b.getInt32Ty());
   auto constant = [&](std::uint32_t c) { return llvm::ConstantInt::get(i32s, c); };
@@ -36,8 +36,8 @@ Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32
   auto power = [&](Value* k) {
     return b.CreateBitCast(b.CreateShl(b.CreateAdd(k, constant(127)), 23), v.type());
   };
-  // The first product is exact; the second rounds once where the result is below the normal range.
-  return v.mul(v.mul(y, power(half)), power(b.CreateSub(whole, half)));
+  Value* scaled = v.mul(v.mul(y, power(half)), power(b.CreateSub(whole, half)));
+  return b.CreateSelect(normal, scaled, v.zero());
 }
 
 }  // namespace
@@ -46,6 +46,7 @@ Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32
 Vec::Values exp_each(Vec& v, Vec::Values x) {
   llvm::IRBuilder<>& b = v.e().b();
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+  constexpr double kLeast = -87.33;        // its result is the least normal one, or nearly so
   constexpr double kLn2High = 0x1.62e43p-1f;
   constexpr double kLn2Low = std::numbers::ln2 - kLn2High;
   const std::size_t n = x.size();
@@ -54,8 +55,9 @@ Vec::Values exp_each(Vec& v, Vec::Values x) {
     for (std::size_t i = 0; i < n; ++i) y[i] = step(i);
     return y;
   };
-  // NaN passes both: min and max give their second operand then.
-  x = each([&](std::size_t i) { return v.max(v.splat(-105.0), v.min(v.splat(89.0), x[i])); });
+  // NaN passes all three: min and max give their second operand then.
+  const auto normal = each([&](std::size_t i) { return b.CreateFCmpUGE(x[i], v.splat(kLeast)); });
+  x = each([&](std::size_t i) { return v.max(v.splat(kLeast), v.min(v.splat(89.0), x[i])); });
   const auto shifted =
       each([&](std::size_t i) { return v.fma(x[i], v.splat(std::numbers::log2e), v.splat(kMagic)); });
   const auto power = each([&](std::size_t i) { return v.sub(shifted[i], v.splat(kMagic)); });
@@ -67,7 +69,7 @@ Vec::Values exp_each(Vec& v, Vec::Values x) {
   const auto y = each([&](std::size_t i) { return v.fma(p[i], v.mul(r[i], r[i]), r[i]); });
   return each([&](std::size_t i) {
     Value* bits = b.CreateBitCast(shifted[i], v.type(b.getInt32Ty()));
-    return scale_by_power(v, v.add(y[i], v.splat(1.0)), power[i], bits, 0x4b400000);
+    return scale_by_power(v, v.add(y[i], v.splat(1.0)), power[i], bits, 0x4b400000, normal[i]);
   });
 }
 

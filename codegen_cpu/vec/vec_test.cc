@@ -84,7 +84,7 @@ TEST(Math, ExpIsRoundedWell) {
 
 TEST(Math, ExpAtTheEnds) {
   const float inf = std::numeric_limits<float>::infinity();
-  std::vector<float> x = {-inf, inf, NAN, -1e30f, 1e30f, -104.5f, -95.0f, -103.0f, 88.7f, 88.8f, 0.0f, -0.0f};
+  std::vector<float> x = {-inf, inf, NAN, -1e30f, 1e30f, -104.5f, -95.0f, -87.3f, 88.7f, 88.8f, 0.0f, -0.0f};
   x.resize(16);
   const std::vector<float> y = run(x, exp);
   EXPECT_EQ(y[0], 0);
@@ -93,8 +93,8 @@ TEST(Math, ExpAtTheEnds) {
   EXPECT_EQ(y[3], 0);
   EXPECT_EQ(y[4], inf);
   EXPECT_EQ(y[5], 0);
-  EXPECT_NEAR(y[6], std::exp(-95.0), 1e-45);
-  EXPECT_NEAR(y[7], std::exp(-103.0), 1e-45);
+  EXPECT_EQ(y[6], 0) << "below the normal range";
+  EXPECT_NEAR(y[7] / std::exp(static_cast<double>(-87.3f)), 1, 1.2e-7);
   EXPECT_NEAR(y[8] / std::exp(static_cast<double>(88.7f)), 1, 1.2e-7);
   EXPECT_EQ(y[9], inf);
   EXPECT_EQ(y[10], 1);

@@ -166,18 +166,20 @@ llvm::Function* prompt_values(Emitter& e, std::int64_t v_dim) {
   });
 }
 
-// 2^t to 1e-4, a twentieth of what the rounding to bf16 does: 2^(t - floor t) by a polynomial that is 1 at 0.
+// 2^t to 1e-4, a twentieth of what the rounding to bf16 does: 2^(t - floor t) by a polynomial that is 1 at 0. 0 below the
+// normal range, as math.h has it.
 Value* rough_exp2(Vec& v, Value* t) {
   llvm::IRBuilder<>& b = v.e().b();
   constexpr std::int64_t kFloor = 0x9;  // no bits of the fraction kept; towards minus infinity
   Value* all = llvm::Constant::getAllOnesValue(b.getInt16Ty());
+  Value* normal = b.CreateBitCast(b.CreateFCmpUGE(t, v.splat(-126.0)), b.getInt16Ty());
   Value* f = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_reduce_ps_512, {},
                                {t, b.getInt32(kFloor), v.zero(), all, b.getInt32(4)});
   Value* y = v.fma(v.splat(0.0770672), f, v.splat(0.22764482));
   y = v.fma(y, f, v.splat(0.69511682));
   y = v.fma(y, f, v.splat(1.0));
   return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                           {y, t, v.zero(), all, b.getInt32(4)});
+                           {y, t, v.zero(), normal, b.getInt32(4)});
 }
 
 class PromptEmitter {
