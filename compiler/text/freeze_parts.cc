@@ -45,7 +45,7 @@ HashTable build_hash(const std::vector<std::string_view>& pieces, const std::vec
   return t;
 }
 
-// The trie of special pieces, breadth first so that the children of a node lie together.
+// The trie of special pieces.
 struct SpecialTrie {
   std::vector<fz::TrieNode> nodes;
   std::uint32_t max_bytes = 0;
@@ -59,39 +59,15 @@ SpecialTrie build_special(const std::vector<std::string_view>& pieces,
       ids.push_back(static_cast<std::int32_t>(i));
   SpecialTrie t;
   if (ids.empty()) return t;
-  auto text = [&pieces](std::int32_t id) { return pieces[static_cast<std::size_t>(id)]; };
-  std::sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
-    int order = text(a).compare(text(b));
-    return order ? order < 0 : a < b;
-  });
-
-  // A node stands for the run of sorted pieces that share its prefix.
-  struct Range {
-    std::size_t begin, end, depth;
-  };
-  std::vector<Range> queue{{0, ids.size(), 0}};
-  t.nodes.push_back({0, 0, 0, 0, -1, -1});
-  for (std::size_t k = 0; k < queue.size(); ++k) {
-    Range r = queue[k];
-    t.max_bytes = std::max(t.max_bytes, static_cast<std::uint32_t>(r.depth));
-    std::size_t i = r.begin;
-    // The pieces that end here come first, by ascending id.
-    for (; i < r.end && text(ids[i]).size() == r.depth; ++i) {
-      std::uint8_t attr = attrs[static_cast<std::size_t>(ids[i])];
-      bool user = !(attr & (fz::kControl | fz::kUnknown));
-      if (t.nodes[k].any_id < 0) t.nodes[k].any_id = ids[i];
-      if (user && t.nodes[k].user_id < 0) t.nodes[k].user_id = ids[i];
-    }
-    t.nodes[k].first_child = static_cast<std::uint32_t>(t.nodes.size());
-    while (i < r.end) {
-      char byte = text(ids[i])[r.depth];
-      std::size_t j = i;
-      while (j < r.end && text(ids[j])[r.depth] == byte) ++j;
-      t.nodes.push_back({0, 0, static_cast<std::uint8_t>(byte), 0, -1, -1});
-      queue.push_back({i, j, r.depth + 1});
-      ++t.nodes[k].n_children;
-      i = j;
-    }
+  const TrieShape shape = trie_shape(pieces, std::move(ids));
+  for (const TrieShape::Node& n : shape.nodes) {
+    fz::TrieNode made = {n.first_child, static_cast<std::uint16_t>(n.n_children), n.byte, 0, -1, -1};
+    if (n.n_ids) made.any_id = shape.ids[n.first_id];
+    for (std::uint32_t i = n.first_id; i < n.first_id + n.n_ids && made.user_id < 0; ++i)
+      if (!(attrs[static_cast<std::size_t>(shape.ids[i])] & (fz::kControl | fz::kUnknown)))
+        made.user_id = shape.ids[i];
+    t.max_bytes = std::max(t.max_bytes, n.depth);
+    t.nodes.push_back(made);
   }
   return t;
 }
@@ -112,6 +88,37 @@ void warn_duplicates(const HashTable& hash, const std::vector<std::string_view>&
 }
 
 }  // namespace
+
+TrieShape trie_shape(const std::vector<std::string_view>& pieces, std::vector<std::int32_t> ids) {
+  auto text = [&pieces](std::int32_t id) { return pieces[static_cast<std::size_t>(id)]; };
+  std::sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
+    int order = text(a).compare(text(b));
+    return order ? order < 0 : a < b;
+  });
+  // A node stands for the run of sorted pieces that share its prefix; `end` is where that run ends.
+  std::vector<std::uint32_t> end{static_cast<std::uint32_t>(ids.size())};
+  TrieShape t;
+  t.nodes.push_back({});
+  for (std::size_t k = 0; k < t.nodes.size(); ++k) {
+    TrieShape::Node n = t.nodes[k];
+    std::uint32_t i = n.first_id;
+    // The pieces that end here come first, by ascending id.
+    while (i < end[k] && text(ids[i]).size() == n.depth) ++i;
+    n.n_ids = i - n.first_id;
+    n.first_child = static_cast<std::uint32_t>(t.nodes.size());
+    while (i < end[k]) {
+      const char byte = text(ids[i])[n.depth];
+      const std::uint32_t first = i;
+      while (i < end[k] && text(ids[i])[n.depth] == byte) ++i;
+      t.nodes.push_back({0, 0, first, 0, n.depth + 1, static_cast<std::uint8_t>(byte)});
+      end.push_back(i);
+      ++n.n_children;
+    }
+    t.nodes[k] = n;
+  }
+  t.ids = std::move(ids);
+  return t;
+}
 
 // Built at full size and then folded: a filter of half as many bits takes the same hashes modulo its size.
 std::vector<std::uint64_t> build_pairs(const std::vector<std::string_view>& pieces) {

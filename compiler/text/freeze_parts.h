@@ -62,6 +62,19 @@ struct Paged {
   std::vector<T> entries;
 };
 
+// A trie of pieces, breadth first, so that the children of a node lie together, ascending by byte.
+struct TrieShape {
+  struct Node {
+    std::uint32_t first_child, n_children;
+    std::uint32_t first_id, n_ids;  // of `ids`: the pieces that end here, lowest id first
+    std::uint32_t depth;
+    std::uint8_t byte;  // on the edge that leads here
+  };
+  std::vector<Node> nodes;  // 0: the root
+  std::vector<std::int32_t> ids;
+};
+TrieShape trie_shape(const std::vector<std::string_view>& pieces, std::vector<std::int32_t> ids);
+
 // <0xNN>, or the piece that is the byte itself; -1 where the vocabulary has neither.
 std::array<std::int32_t, 256> byte_tokens(const std::vector<std::string_view>& pieces);
 std::vector<std::int32_t> ascending_ids(std::size_t n);

@@ -14,40 +14,14 @@
 namespace gc::text {
 namespace {
 
-// Of the pieces of `ids`, breadth first so that the children of a node lie together.
 std::vector<fz::PieceNode> build_trie(const std::vector<std::string_view>& pieces,
                                       std::vector<std::int32_t> ids) {
-  auto text = [&pieces](std::int32_t id) { return pieces[static_cast<std::size_t>(id)]; };
-  std::sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
-    int order = text(a).compare(text(b));
-    return order ? order < 0 : a < b;
-  });
-  // A node stands for the run of sorted pieces that share its prefix.
-  struct Range {
-    std::size_t begin, end, depth;
-  };
-  std::vector<Range> queue{{0, ids.size(), 0}};
-  std::vector<fz::PieceNode> nodes{{0, 0, -1}};
-  for (std::size_t k = 0; k < queue.size(); ++k) {
-    Range r = queue[k];
-    std::size_t i = r.begin;
-    if (i < r.end && text(ids[i]).size() == r.depth) {
-      if (r.depth) nodes[k].id = ids[i];
-      while (i < r.end && text(ids[i]).size() == r.depth) ++i;
-    }
-    nodes[k].first_child = static_cast<std::uint32_t>(nodes.size());
-    std::uint32_t children = 0;
-    while (i < r.end) {
-      char byte = text(ids[i])[r.depth];
-      std::size_t j = i;
-      while (j < r.end && text(ids[j])[r.depth] == byte) ++j;
-      nodes.push_back({0, static_cast<std::uint8_t>(byte), -1});
-      queue.push_back({i, j, r.depth + 1});
-      ++children;
-      i = j;
-    }
-    nodes[k].count_byte |= children << 8;
-  }
+  const TrieShape shape = trie_shape(pieces, std::move(ids));
+  std::vector<fz::PieceNode> nodes;
+  nodes.reserve(shape.nodes.size());
+  for (const TrieShape::Node& n : shape.nodes)  // an empty piece is none
+    nodes.push_back(
+        {n.first_child, n.n_children << 8 | n.byte, n.depth && n.n_ids ? shape.ids[n.first_id] : -1});
   return nodes;
 }
 

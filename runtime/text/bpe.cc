@@ -108,40 +108,43 @@ Status BpeMerger::words(Str text, Vec<int32_t>& out) {
 }
 
 Status BpeMerger::word(Str word, Vec<int32_t>& out) {
-  merger_.clear();
-  for (uint32_t i = 0; i < word.size(); ++i)
-    if (!merger_.add(i, 1, vocab_.byte_token(static_cast<uint8_t>(word[i])))) return kErrMemory;
-  return merge(word, out);
+  uint32_t end = 0;
+  return merge(word, 0, out, &end, [&](uint32_t at, Merger::Symbol* s) {
+    if (at == word.size()) return false;
+    s->bytes = 1;
+    s->id = vocab_.byte_token(static_cast<uint8_t>(word[at]));
+    return true;
+  });
 }
 
 Status BpeMerger::chars(Str word, Vec<int32_t>& out) {
-  merger_.clear();
-  uint32_t before = 0;
-  for (uint32_t at = 0; at < word.size();) {
-    uint32_t bytes = static_cast<uint32_t>(frozen::char_bytes(word.data() + at, word.size() - at));
-    uint32_t code = frozen::char_code(word.data() + at, bytes);
-    if (!merger_.empty() && !vocab_.may_join(before, code)) {
-      Status s = merge(word, out);
-      if (s != kOk) return s;
-      merger_.clear();
-    }
-    if (!merger_.add(at, bytes, vocab_.find(word.sub(at, bytes)))) return kErrMemory;
-    before = code;
-    at += bytes;
+  for (uint32_t begin = 0, end = 0; begin < word.size(); begin = end) {
+    uint32_t before = 0;
+    const Status s = merge(word, begin, out, &end, [&](uint32_t at, Merger::Symbol* symbol) {
+      if (at == word.size()) return false;
+      const uint32_t bytes = static_cast<uint32_t>(frozen::char_bytes(word.data() + at, word.size() - at));
+      const uint32_t code = frozen::char_code(word.data() + at, bytes);
+      if (at != begin && !vocab_.may_join(before, code)) return false;
+      before = code;
+      symbol->bytes = bytes;
+      symbol->id = vocab_.find(word.sub(at, bytes));
+      return true;
+    });
+    if (s != kOk) return s;
   }
-  return merge(word, out);
+  return kOk;
 }
 
-// The symbols that stand ready, parts of `word`.
-Status BpeMerger::merge(Str word, Vec<int32_t>& out) {
-  Status s = merger_.merge([&](const Merger::Symbol& l, const Merger::Symbol& r, Merger::Joined* joined) {
+// The symbols that `next` reads, parts of `word`.
+template <class Next>
+Status BpeMerger::merge(Str word, uint32_t begin, Vec<int32_t>& out, uint32_t* end, const Next& next) {
+  auto find = [&](const Merger::Symbol& l, const Merger::Symbol& r, Merger::Joined* joined) {
     const frozen::Merge* m = vocab_.find_merge(l.id, r.id);
     if (m) *joined = {~m->rank, m->result};
     return m != nullptr;
-  });
-  if (s != kOk) return s;
-  return merger_.each([&](const Merger::Symbol& symbol) { return put(symbol, word, out); }) ? kOk
-                                                                                            : kErrMemory;
+  };
+  auto put = [&](const Merger::Symbol& symbol) { return this->put(symbol, word, out); };
+  return merger_.merge(begin, next, find, put, out, end);
 }
 
 bool BpeMerger::put(const Merger::Symbol& s, Str word, Vec<int32_t>& out) const {

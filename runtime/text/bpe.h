@@ -26,7 +26,8 @@ constexpr Str kDnaMark = "\xEE\x80\x80";
 
 class BpeMerger {
  public:
-  BpeMerger(const frozen::View& vocab, Allocator a) : vocab_(vocab), text_(a), merger_(a) {}
+  BpeMerger(const frozen::View& vocab, Allocator a, uint32_t window = Merger::kWindow)
+      : vocab_(vocab), text_(a), merger_(a, window) {}
 
   // Appends the ids of `text`.
   Status encode(Str text, Vec<int32_t>& out);
@@ -40,7 +41,8 @@ class BpeMerger {
   Status replaced(Str text, Vec<int32_t>& out);
   Status word(Str word, Vec<int32_t>& out);
   Status chars(Str word, Vec<int32_t>& out);
-  Status merge(Str word, Vec<int32_t>& out);
+  template <class Next>
+  Status merge(Str word, uint32_t begin, Vec<int32_t>& out, uint32_t* end, const Next& next);
   bool put(const Merger::Symbol& s, Str word, Vec<int32_t>& out) const;
 
   const frozen::View& vocab_;

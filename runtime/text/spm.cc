@@ -36,34 +36,32 @@ Status SpmMerger::escape(Str raw, bool space_prefix) {
 
 Status SpmMerger::encode(Str raw, bool space_prefix, Vec<int32_t>& out) {
   Status s = escape(raw, space_prefix);
-  if (s != kOk) return s;
-  uint32_t n = static_cast<uint32_t>(text_.size());
-  uint32_t before = 0;
-  merger_.clear();
-  for (uint32_t at = 0; at < n;) {
-    uint32_t bytes = static_cast<uint32_t>(frozen::char_bytes(text_.data() + at, n - at));
-    uint32_t code = frozen::char_code(text_.data() + at, bytes);
-    if (!merger_.empty() && !vocab_.may_join(before, code)) {
-      s = merge(out);
-      if (s != kOk) return s;
-      merger_.clear();
-    }
-    if (!merger_.add(at, bytes, kNotLooked)) return kErrMemory;
-    before = code;
-    at += bytes;
-  }
-  return merge(out);
+  const uint32_t n = static_cast<uint32_t>(text_.size());
+  for (uint32_t begin = 0, end = 0; begin < n && s == kOk; begin = end) s = stretch(begin, &end, out);
+  return s;
 }
 
-// One stretch, whose symbols stand ready.
-Status SpmMerger::merge(Vec<int32_t>& out) {
-  Status s = merger_.merge([&](const Merger::Symbol& l, const Merger::Symbol& r, Merger::Joined* joined) {
+// The text from `begin` on up to where it is cut.
+Status SpmMerger::stretch(uint32_t begin, uint32_t* end, Vec<int32_t>& out) {
+  const uint32_t n = static_cast<uint32_t>(text_.size());
+  uint32_t before = 0;
+  auto next = [&](uint32_t at, Merger::Symbol* symbol) {
+    if (at == n) return false;
+    const uint32_t bytes = static_cast<uint32_t>(frozen::char_bytes(text_.data() + at, n - at));
+    const uint32_t code = frozen::char_code(text_.data() + at, bytes);
+    if (at != begin && !vocab_.may_join(before, code)) return false;
+    before = code;
+    symbol->bytes = bytes;
+    symbol->id = kNotLooked;
+    return true;
+  };
+  auto find = [&](const Merger::Symbol& l, const Merger::Symbol& r, Merger::Joined* joined) {
     int32_t id = vocab_.find(Str(text_.data() + l.begin, l.bytes + r.bytes));
     if (id >= 0) *joined = {ordered(vocab_.score(id)), id};
     return id >= 0;
-  });
-  if (s != kOk) return s;
-  return merger_.each([&](const Merger::Symbol& symbol) { return put(symbol, out); }) ? kOk : kErrMemory;
+  };
+  auto put = [&](const Merger::Symbol& symbol) { return this->put(symbol, out); };
+  return merger_.merge(begin, next, find, put, out, end);
 }
 
 bool SpmMerger::put(const Merger::Symbol& s, Vec<int32_t>& out) {

@@ -9,8 +9,8 @@
 //
 // A heap over a whole text costs log(text) cache-missing steps a merge. Here the text is first cut where its two
 // neighbouring characters never meet inside a piece (frozen.h, PAIR), since no merge can cross such a place: heaps
-// of a word or so, 1 MB of English in 0.1 s with Gemma 3's vocabulary on one core of a Xeon (2026). A text
-// of one endless word ("aaaa...") still is n log n: 0.3 to 0.6 s a megabyte.
+// of a word or so, 1 MB of English in 0.1 s with Gemma 3's vocabulary on one core of a Xeon (2026). Stretches longer than
+// that are merged in windows (merger.h).
 #include <stdint.h>
 
 #include "runtime/base/span.h"
@@ -23,7 +23,8 @@ namespace gcrt {
 
 class SpmMerger {
  public:
-  SpmMerger(const frozen::View& vocab, Allocator a) : vocab_(vocab), text_(a), merger_(a) {}
+  SpmMerger(const frozen::View& vocab, Allocator a, uint32_t window = Merger::kWindow)
+      : vocab_(vocab), text_(a), merger_(a, window) {}
 
   // Appends the ids of `raw`, in which spaces are still spaces; `space_prefix` puts one in front.
   Status encode(Str raw, bool space_prefix, Vec<int32_t>& out);
@@ -32,7 +33,7 @@ class SpmMerger {
   static constexpr int32_t kNotLooked = -2;  // a symbol's id before the first look-up
 
   Status escape(Str raw, bool space_prefix);
-  Status merge(Vec<int32_t>& out);
+  Status stretch(uint32_t begin, uint32_t* end, Vec<int32_t>& out);
   bool put(const Merger::Symbol& s, Vec<int32_t>& out);
 
   const frozen::View& vocab_;
