@@ -103,12 +103,15 @@ Span<const uint32_t> Analysis::collect(uint32_t rule) {
 Span<const uint32_t> Analysis::closure(Span<const uint32_t> from) {
   begin_walk(n_.n_nodes());
   for (uint32_t n : from) visit(n);
-  for (size_t i = 0; i < nodes_.size(); ++i)
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const bool separate = nodes_[i] < separate_.size() && separate_[nodes_[i]];
     for (uint32_t e = n_.first_edge(nodes_[i]); e != kNone; e = n_.at_edge(e).next) {
       const Edge& edge = n_.at_edge(e);
-      if (edge.kind == Network::kEpsilon || (edge.kind == Network::kCall && nullable_[edge.value]))
+      if (edge.kind == Network::kEpsilon ||
+          (edge.kind == Network::kCall && nullable_[edge.value] && !separate))
         visit(edge.to);
     }
+  }
   return nodes_;
 }
 
@@ -256,6 +259,8 @@ void Analysis::separate_start(uint32_t rule) {
       if (n_.failed()) return;
     }
   n_.at_rule(rule).body.start = fresh;
+  if (n_.failed() || !separate_.resize(fresh + 1)) failed_ = true;
+  if (!failed_) separate_[fresh] = 1;
 }
 
 // Puts rule `which` where `into` begins with a call of it.
@@ -338,7 +343,7 @@ Status Analysis::remove_left_recursion(Span<char> message) {
       if (const Status s = untangle(members, message); s != kOk) return s;
     begin = end;
   }
-  // The order that is left: components come after those that they lead to.
+  // The order that is left, in which no rule comes to itself: components come after those that they lead to.
   CallGraph now(n_.allocator());
   if (const Status s = graph(true, now); s != kOk) return s;
   Components order(now, n_.allocator());
@@ -346,6 +351,9 @@ Status Analysis::remove_left_recursion(Span<char> message) {
   if (!rank_.resize(n_.n_rules())) return kErrMemory;
   for (uint32_t i = 0; i < order.members.size(); ++i)
     rank_[order.members[i]] = static_cast<uint32_t>(order.members.size()) - i;
+  for (uint32_t r : order_)
+    for (uint32_t t : now.of(r))
+      if (t == r) return kErrFull;
   return order.ends.size() == order.members.size() ? kOk : kErrFull;
 }
 

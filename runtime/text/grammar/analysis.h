@@ -26,6 +26,7 @@ class Analysis {
         order_(n.allocator()),
         seen_(n.allocator()),
         nodes_(n.allocator()),
+        separate_(n.allocator()),
         rank_(n.allocator()) {}
 
   // kErrInput says in `message` which rule is wrong; kErrFull, kErrMemory.
@@ -65,6 +66,9 @@ class Analysis {
   Vec<uint32_t> seen_;  // [mark] the last walk that saw it
   uint32_t walk_ = 0;
   Vec<uint32_t> nodes_;  // of the current walk
+  // [node] A start whose edges have the ways around calls that may be empty too: they aren't to be looked for again, since
+  // some were taken away.
+  Vec<uint8_t> separate_;
   Vec<uint32_t> rank_;
   bool failed_ = false;
 };

@@ -15,6 +15,7 @@ Machine::Machine(const Program& program, Allocator a)
       arrivals_(a),
       pending_(a),
       returns_(a),
+      flat_(a),
       items_(a),
       words_(a),
       seen_keys_(a),
@@ -102,8 +103,31 @@ void Machine::call(uint32_t rule, uint32_t to, uint32_t frame) {
   if (to >= kFirstState && program_.states[to].tail && below[0] == 0) {
     for (size_t i = 1; i < below.size(); i += 2) add({below[i], below[i + 1]});
   } else {
-    add({to, frame});
+    add({to, without_turns(to, frame)});
   }
+}
+
+// The frame of a state that is a repetition by itself, with what its returns to that state return to in their place. Those
+// frames were made so too, so once is enough.
+uint32_t Machine::without_turns(uint32_t state, uint32_t frame) {
+  if (state < kFirstState || !program_.states[state].star) return frame;
+  const Span<const uint32_t> returns = frames_[frame];
+  bool turns = false;
+  for (size_t i = 1; i < returns.size(); i += 2) turns |= returns[i] == state;
+  if (!turns) return frame;
+  flat_.clear();
+  bool ok = true;
+  for (size_t i = 1; i < returns.size(); i += 2) {
+    if (returns[i] != state) {
+      ok = ok && flat_.push({returns[i], returns[i + 1]});
+      continue;
+    }
+    const Span<const uint32_t> outer = frames_[returns[i + 1]];
+    for (size_t k = 1; k < outer.size(); k += 2) ok = ok && flat_.push({outer[k], outer[k + 1]});
+  }
+  if (!ok) broke(kErrMemory);
+  const uint32_t flat = plain_frame(flat_);
+  return flat == kNone ? frame : flat;
 }
 
 void Machine::take_calls(uint32_t state, uint32_t frame) {
@@ -140,7 +164,7 @@ void Machine::loop_arrival(uint32_t rule, uint32_t frame) {
 
 void Machine::settle() {
   for (size_t i = 0; i < arrivals_.size() && status_ == kOk; ++i) {
-    const Return a = arrivals_[i];
+    const Return a = {arrivals_[i].state, without_turns(arrivals_[i].state, arrivals_[i].frame)};
     if (seen(a.state, a.frame)) continue;
     if (a.state == kTextEnd) {
       flags_ |= kEnds;

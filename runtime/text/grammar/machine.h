@@ -6,7 +6,9 @@
 // A frame is a set of returns {state, frame}, not one: all who call a rule at a place share one frame for it, so the
 // number of items grows with the rules and not with the ways to read the text (a graph-structured stack; GLL parsing
 // with structure in place of positions). A call in last place passes on its caller's returns, so right recursion and
-// lists need no stack. The frame of a counted repetition has a count; of two counts that both may end, only the
+// lists need no stack. Who returns to a place that is a repetition by itself (State::star: what follows `s` in
+// `s ::= s s | "a"`), and from there to the same place of its caller, returns to the caller at once: the inner turns are
+// turns of the outer one, so however deep a text is read into such a rule, one frame is all. The frame of a counted repetition has a count; of two counts that both may end, only the
 // smaller is kept, since it allows all that the other does.
 //
 // The bottom of a stack returns to kTextEnd. One that begins at kHole stands for any stack: what a rule allows by
@@ -121,6 +123,7 @@ class Machine {
   uint32_t plain_frame(Vec<Return>& returns);
   uint32_t count_frame(uint32_t rule, uint32_t count, uint32_t below);
   void drop_dominated(Vec<Return>& returns);
+  uint32_t without_turns(uint32_t state, uint32_t frame);
   bool seen(uint32_t state, uint32_t frame);
   void broke(Status s) {
     if (status_ == kOk) status_ = s;
@@ -138,7 +141,7 @@ class Machine {
   // Of the situation that is being made.
   Vec<Return> arrivals_;
   Vec<Pending> pending_;
-  Vec<Return> returns_;
+  Vec<Return> returns_, flat_;
   Vec<Item> items_;
   Vec<uint32_t> words_;
   Vec<uint64_t> seen_keys_;

@@ -38,7 +38,8 @@ struct State {
   uint32_t first_byte, n_bytes;  // ascending by lo; disjoint in deterministic rules
   uint32_t first_call, n_calls;
   bool final;
-  bool tail;                // final, and nothing else: who returns here returns further
+  bool tail;  // final, and nothing else: who returns here returns further
+  bool star;  // final, and all ways on come back here before the rule ends: once more is no more
   uint32_t repeat = kNone;  // the counted repetition that goes round here
 };
 struct ProgramRule {
