@@ -126,6 +126,12 @@ ExpertsOutSpec experts_out_spec(const Graph& graph, const Op& op) {
   return s;
 }
 
+namespace {
+bool attends(OpKind kind) {
+  return kind == OpKind::attn_block || kind == OpKind::attention || kind == OpKind::attention_again;
+}
+}  // namespace
+
 AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   AttnSpec s;
   if (op.kind == OpKind::attn_block) {
@@ -133,6 +139,10 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
     s.kv_heads = op.i64(AttrName::kv_heads);
     s.k_dim = op.i64(AttrName::head_dim);
     s.v_dim = op.i64(AttrName::v_dim);
+  } else if (op.kind == OpKind::attention_again) {
+    const ir::State& state = graph.state(op.state);
+    s.heads = graph.value(op.inputs[0]).type.dims[1].size;
+    s.kv_heads = state.heads, s.k_dim = state.k_dim, s.v_dim = state.v_dim;
   } else {  // [T, heads, dim] each
     auto dim = [&](int input, int i) { return graph.value(op.inputs[input]).type.dims[i].size; };
     s.heads = dim(0, 1);
@@ -152,7 +162,7 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
     s.eps = static_cast<float>(op.f32_or(AttrName::eps, 0));
     if (const auto fine = op.one("rope_fine"))
       s.rope = {op.i64(AttrName::rope_dims), op.i64(AttrName::rope_neox) != 0,
-                graph.weight(fine->weight).shape[0]};
+                graph.weight(fine->weight).table_rows()};
     s.out = op.out();
   }
   s.kv_type = kv_type;
@@ -197,7 +207,7 @@ ScanSpec scan_spec(const Graph& graph, const Op& op) {
 
 std::uint32_t usual_kv_type(const Isa& isa, const Graph& graph) {
   for (const Op& op : graph.ops) {
-    if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) continue;
+    if (!attends(op.kind)) continue;
     if (attn_has_tiles(isa, attn_spec(graph, op, GC_KV_BF16))) return GC_KV_BF16;
   }
   return GC_KV_F16;
@@ -208,7 +218,7 @@ RopeKernelSpec rope_kernel_spec(const Graph& graph, const Op& op) {
   return {dims[1].size,
           dims[2].size,
           {op.i64(AttrName::rope_dims), op.i64(AttrName::rope_neox) != 0,
-           graph.weight(op.one("rope_fine")->weight).shape[0]}};
+           graph.weight(op.one("rope_fine")->weight).table_rows()}};
 }
 
 // Whole lines; where tiles are loaded and stored an odd number of them, so that the lines of 16 rows lie in as many sets
@@ -242,6 +252,7 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     }
     case OpKind::attn_block:
     case OpKind::attention:
+    case OpKind::attention_again:
       return attn_unsupported(attn_spec(graph, op, GC_KV_F16));
     case OpKind::temper:
       return op.i64(AttrName::period) < kTemperReach / kMaxTempers ? "temperatures of too short periods" : "";
@@ -264,6 +275,10 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::shift:
     case OpKind::clamp:
     case OpKind::mul_heads:
+    case OpKind::mix:
+    case OpKind::rescale:
+    case OpKind::add_heads:
+    case OpKind::sparsify:
     case OpKind::add:
     case OpKind::mul:
     case OpKind::act:
@@ -336,7 +351,7 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   }
   if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
-  if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
+  if (!attends(op.kind)) return 0;
   int64_t bytes = 0;
   for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
     AttnSpec spec = attn_spec(graph, op, kv_type);
@@ -361,7 +376,7 @@ int64_t CpuBackend::worker_row_scratch(const Graph& graph, const Op& op) const {
 
 // A split is one range of one row, all its kv heads.
 int64_t CpuBackend::split_bytes(const Graph& graph, const Op& op) const {
-  if (op.kind != OpKind::attn_block && op.kind != OpKind::attention) return 0;
+  if (!attends(op.kind)) return 0;
   const AttnSpec spec = attn_spec(graph, op, GC_KV_F32);
   return spec.kv_heads * attn_partial_bytes(spec);
 }

@@ -125,16 +125,35 @@ int64_t head_columns(const plan::Plan& plan) {
   return logits.dims.back().size;
 }
 
+// Rows of the table that tokens are looked up in.
+int64_t vocabulary(const plan::Plan& plan) {
+  for (const ir::Op& op : plan.graph.ops)
+    if (op.kind == ir::OpKind::embed) return plan.graph.weight(op.one("table")->weight).shape[0];
+  return head_columns(plan);
+}
+
 int64_t residual_columns(const plan::Plan& plan) {
   return plan.graph.value(plan.graph.layer_input.back()).type.dims.back().size;
 }
 
 uint32_t sinks_of(const plan::Plan& plan) {
+  if (gives_embedding(plan)) return 1u << GC_SINK_EMBEDDING;
   const uint32_t choices = choosing_head(plan) ? 1u << GC_SINK_ARGMAX | 1u << GC_SINK_TOPK : 0;
   return 1u << GC_SINK_LOGITS | choices;
 }
 
 }  // namespace
+
+bool gives_embedding(const plan::Plan& plan) {
+  switch (plan.graph.ops[plan.graph.value(plan.graph.outputs[0]).def].kind) {
+    case ir::OpKind::layer_norm:
+    case ir::OpKind::rms_norm:
+    case ir::OpKind::select:
+      return true;
+    default:
+      return false;
+  }
+}
 
 void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries) {
   Constants c(e.module());
@@ -149,7 +168,7 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
                                                 c.u32(features.size()),
                                                 c.u32(static_cast<uint64_t>(plan.n_layer())),
                                                 c.u32(static_cast<uint64_t>(residual_columns(plan))),
-                                                c.u32(static_cast<uint64_t>(head_columns(plan))),
+                                                c.u32(static_cast<uint64_t>(vocabulary(plan))),
                                                 c.u32(plan.groups.size()),
                                                 c.u32(plan.states.size()),
                                                 groups_of(c, plan),
@@ -157,6 +176,8 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
                                                 arena_of(c, plan.arena),
                                                 c.u64(static_cast<uint64_t>(plan.weights_bytes)),
                                                 c.u32(static_cast<uint64_t>(plan.max_position)),
+                                                c.u32(static_cast<uint64_t>(plan.short_context)),
+                                                c.u32(static_cast<uint64_t>(head_columns(plan))),
                                                 c.u32(n_values),
                                                 c.u32(sinks_of(plan)),
                                                 c.u32(usual_kv_type(e.isa(), plan.graph)),
@@ -221,7 +242,9 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
                                         count(s.repeat_last_n),
                                         count(s.mirostat),
                                         c.u32(facts.chat_output),
-                                        c.string(s.samplers)}));
+                                        c.string(s.samplers),
+                                        c.u32(static_cast<uint64_t>(info.pooling)),
+                                        c.u32(0)}));
   return module;
 }
 

@@ -25,10 +25,16 @@ std::span<const uint8_t> bytes_of(const std::vector<float>& v) {
 
 std::vector<float> table_of(const gguf::File& file, const ir::Weight& w) {
   const ir::Weight::Rope& r = w.rope;
-  std::vector<float> factors;
-  if (!r.factors.empty()) factors = vector_of(file, r.factors);
   const int64_t step = w.source == ir::Weight::Source::RopeCoarse ? r.fine : 1;
-  return pack::rope_table(r.params(w.source), w.shape[0], step, factors);
+  const auto rows = [&](const std::string& factors) {
+    return pack::rope_table(r.params(w.source), w.table_rows(), step,
+                            factors.empty() ? std::vector<float>() : vector_of(file, factors));
+  };
+  std::vector<float> table = rows(r.factors);
+  if (r.long_factors.empty()) return table;
+  const std::vector<float> of_long = rows(r.long_factors);
+  table.insert(table.end(), of_long.begin(), of_long.end());
+  return table;
 }
 
 std::vector<float> transposed(const std::vector<float>& m, int64_t rows, int64_t cols) {
@@ -61,8 +67,14 @@ void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, 
       return sink.append(index, bytes_of(table_of(file, w)));
     case Packed::Kind::Transposed:
       return sink.append(index, bytes_of(transposed(vector_of(file, w.name), w.shape[0], w.shape[1])));
-    case Packed::Kind::Vector:
-      return sink.append(index, bytes_of(vector_of(file, w.name)));
+    case Packed::Kind::Vector: {  // all of a tensor, or what it begins with: one row of a table
+      std::vector<float> v = vector_of(file, w.name);
+      size_t n = 1;
+      for (const int64_t d : w.shape) n *= static_cast<size_t>(d);
+      GC_CHECK(n <= v.size(), "tensor '", w.name, "' has ", v.size(), " values, needed are ", n);
+      v.resize(n);
+      return sink.append(index, bytes_of(v));
+    }
     case Packed::Kind::Panels:
       break;
   }

@@ -18,11 +18,19 @@ class Attention : Scope {
   void block(const Op& op) {
     const AttnCall c = attn_call(op);
     const Rows qkv = rows_of(op.inputs[0]);
-    Value* fine = weight_or_null(op, "rope_fine");
-    Value* coarse = weight_or_null(op, "rope_coarse");
+    Value* fine = rope_table(op, "rope_fine");
+    Value* coarse = rope_table(op, "rope_coarse");
     call(attn_append(e_, c.spec), c.head,
          {qkv.base, qkv.stride, weight_or_null(op, "k_norm"), fine, coarse, c.lo, c.hi});
     emit_attention_over(op, c, qkv, weight_or_null(op, "q_norm"), fine, coarse);
+  }
+
+  // Over keys and values that an earlier op has appended: as many heads of the same rows, so those of a row alone in its
+  // sequence come from this worker here too.
+  void again(const Op& op) {
+    const AttnCall c = attn_call(op);
+    Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
+    emit_attention_over(op, c, rows_of(op.inputs[0]), none, none, none);
   }
 
   // q, k and v apart, already normed and turned.
@@ -161,6 +169,7 @@ class Attention : Scope {
 
 void emit_attention(const Scope& scope, const ir::Op& op) {
   if (op.kind == ir::OpKind::attn_block) return Attention(scope).block(op);
+  if (op.kind == ir::OpKind::attention_again) return Attention(scope).again(op);
   return Attention(scope).apart(op);
 }
 

@@ -9,6 +9,7 @@
 #include "codegen_cpu/kernels/norm/norm.h"
 #include "codegen_cpu/kernels/rope/rope.h"
 #include "codegen_cpu/kernels/row_out/row_out.h"
+#include "codegen_cpu/kernels/streams/streams.h"
 #include "codegen_cpu/section/parts.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/two_streams.h"
@@ -105,8 +106,8 @@ class RowWise : Scope {
       case OpKind::rope: {
         const Rows x0 = x(0);
         b_.CreateCall(rope(e_, rope_kernel_spec(plan_.graph, op)),
-                      {step_rows(lo), x0.base, x0.stride, weight_or_null(op, "rope_fine"),
-                       weight_or_null(op, "rope_coarse"), y.base, y.stride, n});
+                      {step_rows(lo), x0.base, x0.stride, rope_table(op, "rope_fine"),
+                       rope_table(op, "rope_coarse"), y.base, y.stride, n});
         return;
       }
       case OpKind::concat: {
@@ -158,6 +159,19 @@ class RowWise : Scope {
         return binary(mul(e_, cols));
       case OpKind::mul_heads:
         return binary(mul_heads(e_, columns(op.inputs[1]), last(op)));
+      case OpKind::mix: {
+        const auto& d = type(op.inputs[0]).dims;
+        return binary(mix(e_, {d[1].size, type(op.results[0]).dims[1].size, d[2].size,
+                               static_cast<float>(op.f32_or(AttrName::plus, 0))}));
+      }
+      case OpKind::rescale:
+        return binary(rescale(e_, type(op.inputs[1]).dims[1].size, type(op.inputs[1]).dims[2].size));
+      case OpKind::add_heads: {
+        const auto& d = type(op.inputs[0]).dims;
+        return binary(add_heads(e_, d[1].size, d[2].size, op.i64(AttrName::begin)));
+      }
+      case OpKind::sparsify:
+        return emit_last(op, rows, sparsify(e_, last(op), f(op, AttrName::by)), {});
       case OpKind::clamp:
         return unary(op.i64_or(AttrName::upper, 0) != 0 ? clamp_above(e_, f(op, AttrName::limit), cols)
                                                         : clamp(e_, f(op, AttrName::limit), cols));

@@ -1,5 +1,6 @@
 #include "codegen_cpu/section/scope.h"
 
+#include "codegen_cpu/describe.h"
 #include "codegen_cpu/kernels/elementwise/elementwise.h"
 #include "codegen_cpu/prompt_rows.h"
 #include "compiler/base/error.h"
@@ -118,6 +119,16 @@ Value* Scope::weight_or_null(const Op& op, std::string_view slot) {
   return use ? weight(*use) : llvm::ConstantPointerNull::get(b_.getPtrTy());
 }
 
+Value* Scope::rope_table(const Op& op, std::string_view slot) {
+  Value* table = weight_or_null(op, slot);
+  const auto use = op.one(slot);
+  if (!use || plan_.graph.weight(use->weight).rope.long_factors.empty()) return table;
+  const ir::Weight& w = plan_.graph.weight(use->weight);
+  Value* flags = e_.member_i32(frame_.ptr(Slot::step), offsetof(gc_step, flags));
+  Value* is_long = b_.CreateICmpNE(b_.CreateAnd(flags, e_.i32(GC_STEP_LONG_CONTEXT)), e_.i32(0));
+  return b_.CreateSelect(is_long, e_.at(table, 4 * w.table_rows() * w.rope.dims), table);
+}
+
 Value* Scope::step_rows(Value* lo) {
   Value* rows = e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, rows));
   return e_.at(rows, b_.CreateMul(lo, e_.i64(sizeof(gc_row))));
@@ -126,6 +137,7 @@ Value* Scope::step_rows(Value* lo) {
 Value* Scope::sink() { return e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, sink)); }
 
 Value* Scope::stores_logits() {
+  if (gives_embedding(plan_)) return b_.getTrue();
   return b_.CreateICmpEQ(e_.member_i32(sink(), offsetof(gc_sink, kind)), e_.i32(GC_SINK_LOGITS));
 }
 

@@ -52,6 +52,8 @@ class Scope {
   Value* lower_stream(Value* upper, const plan::Packed& p);
   // A pointer that the kernel doesn't read when the weight is absent.
   Value* weight_or_null(const Op& op, std::string_view slot);
+  // A table of RoPE; of two the one for the session's context.
+  Value* rope_table(const Op& op, std::string_view slot);
 
   const ir::Type& type(ir::ValueId id) const { return plan_.graph.value(id).type; }
   std::int64_t columns(ir::ValueId id) const { return columns_of(type(id)); }
@@ -89,7 +91,7 @@ class Scope {
   Value* step_rows(Value* lo);
 
   Value* sink();
-  // Whether the sink wants the logits themselves.
+  // Whether the sink wants the logits themselves, or the embeddings.
   Value* stores_logits();
 
   // ---- Panels of matrices ----

@@ -77,6 +77,7 @@ class SectionEmitter : Scope {
         return emit_matmul_heads(*this, step, op);
       case OpKind::attn_block:
       case OpKind::attention:
+      case OpKind::attention_again:
         return emit_attention(*this, op);
       case OpKind::conv:
       case OpKind::ssm_scan:
@@ -98,6 +99,10 @@ class SectionEmitter : Scope {
       case OpKind::clamp:
       case OpKind::temper:
       case OpKind::mul_heads:
+      case OpKind::mix:
+      case OpKind::rescale:
+      case OpKind::add_heads:
+      case OpKind::sparsify:
       case OpKind::scale:
       case OpKind::add:
       case OpKind::mul:

@@ -27,7 +27,9 @@ struct ModelInfo {
   int64_t n_parameters = 0;
   int64_t window = 0;          // of sliding layers, 0: there are none
   int64_t n_layer_window = 0;  // layers that slide
-  bool tied_head = false;      // the head is the embedding table
+  // What an encoder makes of a text's tokens; the numbers are those of files.
+  enum class Pooling { None, Mean, First, Last } pooling = Pooling::None;
+  bool tied_head = false;  // the head is the embedding table
   std::string author, license, license_link, url;
   std::string chat_template;  // Jinja source, empty: the model has none
   SamplingDefaults sampling;

@@ -45,7 +45,7 @@ Qkv project_qkv(ir::Builder& b, ir::ValueId x, const QkvWeights& w, const HeadSh
   if (!w.fused) {
     const ir::ValueId q = linear(b, x, w.q, prefix + "q");
     const ir::ValueId k = linear(b, x, w.k, prefix + "k");
-    return {q, k, linear(b, x, w.v, prefix + "v")};
+    return {q, k, w.v ? linear(b, x, w.v, prefix + "v") : k};
   }
   const ir::ValueId qkv = fused_product(b, x, w, s, prefix + "qkv");
   const ir::ValueId q = b.slice(qkv, 0, s.q_rows(), prefix + "q");
@@ -80,6 +80,7 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
   k = b.heads(k, s.n_head_kv, prefix + "k_heads");
   v = b.heads(v, s.n_head_kv, prefix + "v_heads");
   norms(Attention::NormAt::Heads);
+  v = norm(b, v, a.v_norm, prefix + "v_norm");
   const bool scaled = a.query_scale != 1;
   if (a.rope) {
     q = b.rope(q, *a.rope, prefix + (scaled ? "q_rot" : "q_rope"));
@@ -111,6 +112,16 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
   out = b.merge_heads(out, prefix + "attn_merged");
   if (!of_heads) out = b.mul(out, gate, prefix + "attn_gated");
   return project(out);
+}
+
+ir::ValueId shared_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir::StateId state,
+                             const std::string& prefix) {
+  ir::ValueId q = b.heads(linear(b, x, a.qkv.q, prefix + "q"), a.shape.n_head, prefix + "q_heads");
+  q = norm(b, q, a.q_norm, prefix + "q_norm");
+  if (a.rope) q = b.rope(q, *a.rope, prefix + "q_rope");
+  const ir::AttentionArgs args{.scale = a.scale, .window = a.window, .cap = a.cap, .sinks = a.sinks};
+  const ir::ValueId out = b.attention_again(q, state, args, prefix + "attn_out");
+  return linear(b, b.merge_heads(out, prefix + "attn_merged"), a.out, prefix + "attn_proj");
 }
 
 }  // namespace gc::blocks

@@ -28,7 +28,7 @@ struct HeadShape {
 // Three matrices, or one whose rows are those of q, then k, then v. Fused rows may still have three biases.
 struct QkvWeights {
   Linear fused;
-  Linear q, k, v;
+  Linear q, k, v;  // without v the keys, as projected, are the values too
 
   explicit operator bool() const { return fused || q; }
 };
@@ -47,6 +47,7 @@ struct Attention {
   QkvWeights qkv;
   double clamp = 0;  // of q, k and v as projected; 0: none
   Norm q_norm, k_norm;
+  Norm v_norm;  // of each head
   NormAt norm_at = NormAt::Heads;
   ir::WeightId q_gain,
       k_gain;  // after the norms: of each value of all heads ([heads * k_dim]), or of each head
@@ -81,5 +82,10 @@ Qkv project_qkv(ir::Builder& b, ir::ValueId x, const QkvWeights& w, const HeadSh
 // x [T, n_embd], normed -> [T, n_embd]. prefix: "blk.3.".
 ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir::StateId state,
                            const std::string& prefix);
+
+// The same by queries alone, over what an earlier layer of the step keeps. Of `a` counts what is of queries: q, its norm,
+// RoPE, scale, cap, window, out.
+ir::ValueId shared_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir::StateId state,
+                             const std::string& prefix);
 
 }  // namespace gc::blocks

@@ -40,6 +40,7 @@ ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& 
       gate = linear(b, x, f.gate, prefix + "ffn_gate");
       up = linear(b, x, f.up, prefix + "ffn_up");
     }
+    if (f.sparsity > 0) gate = b.sparsify(gate, f.sparsity, prefix + "ffn_gate_sparse");
     if (f.limit > 0) {
       gate = b.clamp_above(gate, f.limit, prefix + "ffn_gate_cut");
       up = b.clamp(up, f.limit, prefix + "ffn_up_cut");

@@ -18,7 +18,10 @@ ir::ValueId moe(ir::Builder& b, ir::ValueId x, ir::ValueId routed, const Moe& m,
   const ir::ValueId weights = b.route(logits, m.route, prefix + "ffn_moe_weights");
   const ir::ValueId seen = m.latent_in ? linear(b, x, m.latent_in, prefix + "ffn_latent") : x;
   const ir::ValueId h = b.experts_in(seen, weights, m.experts, prefix + "ffn_moe_act");
-  ir::ValueId y = b.experts_out(h, weights, m.down, m.down_bias, !m.experts.weigh, prefix + "ffn_moe_out");
+  const ir::ValueId out_weights =
+      m.out_scale.valid() ? b.weigh(weights, m.out_scale, prefix + "ffn_moe_out_weights") : weights;
+  ir::ValueId y =
+      b.experts_out(h, out_weights, m.down, m.down_bias, !m.experts.weigh, prefix + "ffn_moe_out");
   if (m.second_down.valid()) {
     const ir::ValueId second = b.experts_in(y, weights, m.second, prefix + "ffn_moe_second_act");
     const ir::ValueId z =

@@ -19,6 +19,7 @@ struct Moe {
   ir::RouteArgs route;
   ir::ExpertsArgs experts;       // of [experts, n_ff, n_embd]
   ir::WeightId down, down_bias;  // [experts, n_embd, n_ff], [experts, n_embd] or none
+  ir::WeightId out_scale;        // [experts], of what each gives, or none
 
   Linear latent_in,
       latent_out;  // around the experts, which are smaller than the model: [n, n_embd], [n_embd, n], or none

@@ -156,6 +156,7 @@ ValueId Builder::merge_heads(ValueId x, std::string name) { return emit1({OpKind
 ValueId Builder::rope(ValueId x, const RopeArgs& args, std::string name) {
   Op op{OpKind::rope, {x}};
   use(op, "factors", args.factors);
+  use(op, "long_factors", args.long_factors);
   op.set_f32(AttrName::rope_base, args.base);
   op.set_f32(AttrName::rope_scale, args.scale);
   op.set_i64(AttrName::rope_dims, args.dims);
@@ -163,6 +164,7 @@ ValueId Builder::rope(ValueId x, const RopeArgs& args, std::string name) {
   if (args.high >= 0) op.set_f32(AttrName::rope_low, args.low), op.set_f32(AttrName::rope_high, args.high);
   if (args.magnitude != 1) op.set_f32(AttrName::rope_magnitude, args.magnitude);
   if (args.limit > 0) op.set_i64(AttrName::rope_limit, args.limit);
+  if (args.long_factors.valid()) op.set_i64(AttrName::rope_short, args.short_context);
   return emit1(op, name);
 }
 
@@ -241,6 +243,39 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
   if (args.cap != 0) op.set_f32(AttrName::cap, args.cap);
   if (args.alibi != 0) op.set_f32(AttrName::alibi, args.alibi);
   if (args.ahead) op.set_i64(AttrName::ahead, 1);
+  return emit1(op, name);
+}
+
+ValueId Builder::attention_again(ValueId q, StateId state, const AttentionArgs& args, std::string name) {
+  GC_CHECK(args.alibi == 0 && !args.ahead, "attention_again has neither ALiBi nor sees ahead");
+  Op op{OpKind::attention_again, {q}};
+  op.state = state;
+  use(op, "sinks", args.sinks);
+  op.set_i64(AttrName::window, args.window);
+  op.set_f32(AttrName::scale, args.scale);
+  if (args.cap != 0) op.set_f32(AttrName::cap, args.cap);
+  return emit1(op, name);
+}
+
+ValueId Builder::mix(ValueId x, ValueId factors, double plus, std::string name) {
+  Op op{OpKind::mix, {x, factors}};
+  if (plus != 0) op.set_f32(AttrName::plus, plus);
+  return emit1(op, name);
+}
+
+ValueId Builder::rescale(ValueId like, ValueId x, std::string name) {
+  return emit1({OpKind::rescale, {like, x}}, name);
+}
+
+ValueId Builder::add_heads(ValueId x, ValueId y, int64_t begin, std::string name) {
+  Op op{OpKind::add_heads, {x, y}};
+  op.set_i64(AttrName::begin, begin);
+  return emit1(op, name);
+}
+
+ValueId Builder::sparsify(ValueId x, double by, std::string name) {
+  Op op{OpKind::sparsify, {x}};
+  op.set_f32(AttrName::by, by);
   return emit1(op, name);
 }
 

@@ -32,10 +32,12 @@ namespace gc::ir {
 
 struct RopeArgs {
   double base = 10000;
-  double scale = 1;  // factor of the position: 1/8 for linear scaling by 8
-  int64_t dims = 0;  // leading dimensions of a head that turn
-  bool neox = true;  // pairs (i, i + dims/2), else (2i, 2i + 1)
-  WeightId factors;  // [dims/2], divisors of the frequencies, or none
+  double scale = 1;       // factor of the position: 1/8 for linear scaling by 8
+  int64_t dims = 0;       // leading dimensions of a head that turn
+  bool neox = true;       // pairs (i, i + dims/2), else (2i, 2i + 1)
+  WeightId factors;       // [dims/2], divisors of the frequencies, or none
+  WeightId long_factors;  // those in contexts of more than short_context positions, or none
+  int64_t short_context = 0;
   double low = -1,
          high = -1;  // YaRN: pairs up to low keep their frequency, those from high on are scaled; -1: none
   double magnitude = 1;  // factor of what is turned
@@ -122,6 +124,14 @@ class Builder {
   // q [T, heads, d], k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].
   ValueId attention(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
                     std::string name);
+  // Over what an earlier op of the step has appended to the state.
+  ValueId attention_again(ValueId q, StateId state, const AttentionArgs& args, std::string name);
+  ValueId mix(ValueId x, ValueId factors, double plus,
+              std::string name);                               // [T, A, d], [T, J * A] -> [T, J, d]
+  ValueId rescale(ValueId like, ValueId x, std::string name);  // [T, d], [T, H, d] -> [T, H, d]
+  ValueId add_heads(ValueId x, ValueId y, int64_t begin,
+                    std::string name);  // [T, H, d] + [T, d] from head begin on
+  ValueId sparsify(ValueId x, double by, std::string name);
   // Recurrences, see ops.def. fn: none, or what the convolution's sums go through.
   ValueId conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state,
                std::string name);

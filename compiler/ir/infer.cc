@@ -93,6 +93,24 @@ class Rules {
         return concat_heads();
       case OpKind::attention:
         return attention();
+      case OpKind::attention_again:
+        return attention_again();
+      case OpKind::mix:
+        return mix();
+      case OpKind::rescale:
+        per_head(1);
+        row_of_head(0, 1);
+        return {in(1)};
+      case OpKind::add_heads:
+        per_head(0);
+        row_of_head(1, 0);
+        expect(op_.i64(AttrName::begin) >= 0 && op_.i64(AttrName::begin) <= in(0).dims[1].size, "begin ",
+               op_.i64(AttrName::begin), " of ", to_string(in(0)));
+        return {in(0)};
+      case OpKind::sparsify:
+        f32_in(0);
+        expect(last(0) > 1, "needs several values, operand is ", to_string(in(0)));
+        return {in(0)};
       case OpKind::conv:
         return conv();
       case OpKind::ssm_scan:
@@ -336,9 +354,17 @@ class Rules {
     if (!fine) return;
     expect(fine->source == Weight::Source::RopeFine && coarse->source == Weight::Source::RopeCoarse,
            "RoPE tables '", fine->name, "' and '", coarse->name, "' are not of their kinds");
-    fits(*fine, {fine->shape[0], dims / 2, 2});
-    fits(*coarse, {coarse->shape[0], dims / 2, 2});
-    expect(fine->rope == coarse->rope && fine->rope.dims == dims && fine->rope.fine == fine->shape[0],
+    for (const Weight* table : {fine, coarse}) {
+      const bool choice = !table->rope.long_factors.empty();
+      expect(table->shape.size() == (choice ? 4 : 3), "RoPE table '", table->name, "' has ",
+             table->shape.size(), " dimensions");
+      expect(choice == (table->rope.short_context > 0),
+             "RoPE's long factors go with the length of short contexts");
+      std::vector<int64_t> shape = {table->table_rows(), dims / 2, 2};
+      if (choice) shape.insert(shape.begin(), 2);
+      fits(*table, shape);
+    }
+    expect(fine->rope == coarse->rope && fine->rope.dims == dims && fine->rope.fine == fine->table_rows(),
            "RoPE tables '", fine->name, "' and '", coarse->name, "' do not belong together");
   }
 
@@ -347,6 +373,11 @@ class Rules {
     int64_t dims = op_.i64(AttrName::rope_dims);
     rope_tables(dims, last(0));
     vector_of("factors", dims / 2);
+    vector_of("long_factors", dims / 2);
+    const Weight* fine = weight("rope_fine");
+    const bool choice = op_.one("long_factors") || (fine && fine->rope.short_context > 0);
+    expect(choice == op_.has(AttrName::rope_short), "rope_short goes with long_factors");
+    expect(op_.i64_or(AttrName::rope_short, 1) > 0, "rope_short must be positive");
     expect(op_.has(AttrName::rope_low) == op_.has(AttrName::rope_high), "rope_low goes with rope_high");
     return {in(0)};
   }
@@ -360,8 +391,7 @@ class Rules {
            " heads of ", s.k_dim, " and ", s.v_dim, ", attention has ", kv_heads, " of ", k_dim, " and ",
            v_dim);
     expect(window >= 0, "window is ", window);
-    expect(!op_.i64_or(AttrName::ahead, 0) || (window == 0 && !op_.has(AttrName::alibi)),
-           "attention ahead has neither window nor ALiBi");
+    expect(!op_.i64_or(AttrName::ahead, 0) || window == 0, "attention ahead has no window");
     expect(s.kind == State::Kind::KvFull || (window > 0 && window <= s.window), "window ", window,
            " does not fit the ring ", s.name, " of ", s.window);
   }
@@ -375,6 +405,35 @@ class Rules {
     check_state(k[1].size, k[2].size, v[2].size);
     vector_of("sinks", q[1].size);
     return {{Elem::F32, {q[0], q[1], v[2]}}};
+  }
+
+  std::vector<Type> attention_again() const {
+    per_head(0);
+    const auto& q = in(0).dims;
+    const State& s = g_.state(op_.state);
+    expect(q[0] == Dim::tokens(), "q must have all tokens' rows");
+    expect(s.heads > 0 && q[1].size % s.heads == 0 && q[2].size == s.k_dim, "q ", to_string(in(0)),
+           " does not fit state ", s.name);
+    check_state(s.heads, s.k_dim, s.v_dim);
+    vector_of("sinks", q[1].size);
+    return {{Elem::F32, {q[0], q[1], Dim::of(s.v_dim)}}};
+  }
+
+  // Operand `row` is [T, d] where operand `heads` is [T, H, d].
+  void row_of_head(int row, int heads) const {
+    const auto& d = in(heads).dims;
+    f32_in(row);
+    expect(in(row).dims.size() == 2 && in(row).dims[0] == d[0] && in(row).dims[1] == d[2],
+           "operands do not fit: ", to_string(in(row)), " and ", to_string(in(heads)));
+  }
+
+  std::vector<Type> mix() const {
+    per_head(0);
+    f32_in(1);
+    const auto &x = in(0).dims, &by = in(1).dims;
+    expect(by.size() == 2 && by[0] == x[0] && by[1].size % x[1].size == 0,
+           "operands do not fit: ", to_string(in(0)), " and ", to_string(in(1)));
+    return {{Elem::F32, {x[0], Dim::of(by[1].size / x[1].size), x[2]}}};
   }
 
   std::vector<Type> attn_block() const {

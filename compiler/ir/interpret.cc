@@ -153,6 +153,27 @@ class Interpreter::Step {
         return concat_heads();
       case OpKind::attention:
         return attention();
+      case OpKind::attention_again:
+        return attention_again();
+      case OpKind::mix:
+        for (int64_t t = 0; t < in(1).rows(); t++)
+          mix_row(in(0).row(t * in(0).dims[1]), in(1).row(t), op.f32_or(AttrName::plus, 0), in(0).dims[1],
+                  out().dims[1], out().last(), out().row(t * out().dims[1]));
+        return;
+      case OpKind::rescale:
+        for (int64_t i = 0, heads = in(1).dims[1]; i < in(1).rows(); i++)
+          rescale_row(in(0).row(i / heads), in(1).row(i), in(1).last(), out().row(i));
+        return;
+      case OpKind::add_heads:
+        for (int64_t i = 0, heads = in(0).dims[1]; i < in(0).rows(); i++) {
+          const bool adds = i % heads >= op.i64(AttrName::begin);
+          for (int64_t j = 0; j < in(0).last(); j++)
+            out().row(i)[j] = in(0).row(i)[j] + (adds ? in(1).row(i / heads)[j] : 0);
+        }
+        return;
+      case OpKind::sparsify:
+        return each_row(
+            [&](const float* x, float* y, int64_t n) { sparsify_row(x, op.f32(AttrName::by), n, y); });
       case OpKind::conv:
       case OpKind::ssm_scan:
       case OpKind::delta_rule:
@@ -429,12 +450,20 @@ class Interpreter::Step {
     }
   }
 
+  // Whether the op's positions turn by what holds for long contexts.
+  bool long_tables() const {
+    const auto fine = op_->one("rope_fine");
+    const int64_t most =
+        fine ? g_.weight(fine->weight).rope.short_context : op_->i64_or(AttrName::rope_short, 0);
+    return most > 0 && in_.context_ > most;
+  }
+
   // (cos, sin) of the op's RoPE at a position: from its tables, or directly.
   std::vector<float> angles(int64_t position, int64_t dims) {
     std::vector<float> cos_sin(static_cast<size_t>(dims));
     auto fine = op_->one("rope_fine");
     if (!fine) {
-      auto factors = op_->one("factors");
+      auto factors = op_->one(long_tables() ? "long_factors" : "factors");
       std::span<const float> f;
       if (factors) f = {vector(factors->weight), size_t(dims / 2)};
       const int64_t limit = op_->i64_or(AttrName::rope_limit, 0);
@@ -450,12 +479,11 @@ class Interpreter::Step {
       return cos_sin;
     }
     WeightId coarse = op_->one("rope_coarse")->weight;
-    int64_t n = g_.weight(fine->weight).shape[0];
-    if (position / n >= g_.weight(coarse).shape[0])
-      throw_user("position ", position, " is past the RoPE tables");
+    const int64_t n = g_.weight(fine->weight).table_rows(), m = g_.weight(coarse).table_rows();
+    if (position / n >= m) throw_user("position ", position, " is past the RoPE tables");
     std::vector<float> c(static_cast<size_t>(dims));
-    in_.read_row(fine->weight, position % n, cos_sin.data());
-    in_.read_row(coarse, position / n, c.data());
+    in_.read_row(fine->weight, (long_tables() ? n : 0) + position % n, cos_sin.data());
+    in_.read_row(coarse, (long_tables() ? m : 0) + position / n, c.data());
     for (int64_t i = 0; i < dims; i += 2) {
       float re = cos_sin[i] * c[i] - cos_sin[i + 1] * c[i + 1];
       cos_sin[i + 1] = cos_sin[i] * c[i + 1] + cos_sin[i + 1] * c[i];
@@ -485,6 +513,11 @@ class Interpreter::Step {
   void attention() {
     Heads h{in(0).dims[1], in(1).dims[1], in(0).last(), in(2).last()};
     attend(in(0).data.data(), in(1).data.data(), in(2).data.data(), h);
+  }
+
+  void attention_again() {
+    const State& s = g_.state(op_->state);
+    attend_rows(in(0).data.data(), {in(0).dims[1], s.heads, s.k_dim, s.v_dim});
   }
 
   void attn_block() {
@@ -530,6 +563,10 @@ class Interpreter::Step {
       std::copy_n(k + t * h.kv * h.d, h.kv * h.d, cache.k.end() - h.kv * h.d);
       std::copy_n(v + t * h.kv * h.dv, h.kv * h.dv, cache.v.end() - h.kv * h.dv);
     }
+    attend_rows(q, h);
+  }
+
+  void attend_rows(const float* q, const Heads& h) {
     for (size_t t = 0; t < rows_.size(); t++)
       for (int64_t head = 0; head < h.q; head++)
         attend_head(q + (t * h.q + head) * h.d, cache_of(rows_[t]), rows_[t].position, head, h,
@@ -548,7 +585,7 @@ class Interpreter::Step {
     std::vector<float> score;
     for (int64_t p = first; p <= last; p++)
       score.push_back(float(cap_of(float(scale * dot(q, &cache.k[(p * h.kv + kv) * h.d], h.d)), cap) -
-                            slope * double(position - p)));
+                            slope * std::abs(double(position - p))));
     float top = *std::max_element(score.begin(), score.end());
     if (sinks) top = std::max(top, sinks[head]);
     double sum = sinks ? std::exp(double(sinks[head]) - top) : 0;
@@ -638,9 +675,11 @@ void Interpreter::make_row(WeightId id, int64_t row, float* out) {
   const Weight& w = g_.weight(id);
   if (w.source == Weight::Source::Tensor) return read_(w, row, out);
   std::vector<float> factors;
-  if (!w.rope.factors.empty()) {
+  const bool of_long = row >= w.table_rows();
+  if (of_long) row -= w.table_rows();
+  if (const std::string& name = of_long ? w.rope.long_factors : w.rope.factors; !name.empty()) {
     factors.resize(size_t(w.rope.dims / 2));
-    read_({.name = w.rope.factors, .format = Format::F32, .shape = {w.rope.dims / 2}}, 0, factors.data());
+    read_({.name = name, .format = Format::F32, .shape = {w.rope.dims / 2}}, 0, factors.data());
   }
   int64_t step = w.source == Weight::Source::RopeCoarse ? w.rope.fine : 1;
   rope_row(w.rope.params(w.source), factors, row * step, out);

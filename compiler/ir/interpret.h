@@ -48,6 +48,8 @@ class Interpreter {
   std::vector<Tensor> run(std::span<const Row> rows, const See& see = nullptr);
 
   void forget() { caches_.clear(); }  // all states
+  // Positions that each sequence has room for: some models turn by other angles in long contexts. 0: few.
+  void set_context(int64_t positions) { context_ = positions; }
 
  private:
   class Step;
@@ -64,7 +66,7 @@ class Interpreter {
 
   const Graph& g_;
   ReadRow read_;
-  int64_t cache_left_;
+  int64_t cache_left_, context_ = 0;
   std::vector<int32_t> last_use_;                        // of each value: op index
   std::vector<std::vector<float>> weights_;              // cached, else empty
   std::map<std::pair<int32_t, int32_t>, Cache> caches_;  // by state and sequence

@@ -17,7 +17,7 @@ namespace {
 
 // Runs `body` over tokens 0, 1, ... of a table whose row t is t, t + 1, t + 2, ...; other weights count from 1.
 std::vector<float> eval(const std::string& body, int64_t columns, int tokens, const std::string& states = "",
-                        const std::string& type = "T") {
+                        const std::string& type = "T", int64_t context = 0) {
   std::string n = std::to_string(columns);
   Graph g = parse("graph @g(rows: row[T]" + states +
                   ") {\n %x = embed(rows.token, table = weight \"e\": f32[100, " + n + "])\n" + body + "\n}");
@@ -29,7 +29,9 @@ std::vector<float> eval(const std::string& body, int64_t columns, int tokens, co
   std::vector<Row> rows;
   rows.reserve(size_t(tokens));
   for (int t = 0; t < tokens; t++) rows.push_back({t, t, 0, t % 2 == 1});
-  return Interpreter(g, read).run(rows)[0].data;
+  Interpreter interpreter(g, read);
+  interpreter.set_context(context);
+  return interpreter.run(rows)[0].data;
 }
 
 void expect_near(const std::vector<float>& a, const std::vector<float>& b, float by = 1e-5f) {
@@ -99,6 +101,35 @@ TEST(Interpret, TablesTurnLikeAngles) {
   expect_near(plain, tables, 1e-4f);
 }
 
+TEST(Interpret, ContextChoosesTheFactors) {
+  auto at = [](const std::string& tables, int64_t context) {
+    const std::string rope_short = tables.starts_with(", long") ? "rope_short = 16, " : "";
+    return eval("%h = heads(%x) {heads = 2}\n%y = rope(%h, rows.position" + tables +
+                    ") {rope_base = 10000, rope_scale = 1, " + rope_short +
+                    "rope_dims = 4, rope_neox = true}",
+                8, 12, "", "T", context);
+  };
+  const std::string p = "(base = 10000, scale = 1, dims = 4, fine = 4, long_factors = \"lf\", short = 16)";
+  const std::string angles = ", long_factors = weight \"lf\": f32[2]";
+  const std::string tables = ", rope_fine = weight \"f\": f32[2, 4, 2, 2] = rope_fine" + p +
+                             ", rope_coarse = weight \"c\": f32[2, 8, 2, 2] = rope_coarse" + p;
+  expect_near(at(angles, 16), at("", 0));
+  expect_near(at(tables, 16), at("", 0), 1e-4f);
+  expect_near(at(angles, 17), at(", factors = weight \"lf\": f32[2]", 0));
+  expect_near(at(tables, 17), at(angles, 17), 1e-4f);
+  EXPECT_NE(at(angles, 17), at(angles, 16));
+}
+
+TEST(Interpret, Streams) {
+  const std::string parts = "%h = heads(%x) {heads = 2}\n%f = slice(%x) {begin = 0, size = 2}\n";
+  expect_near(eval(parts + "%y = mix(%h, %f)", 4, 2), {2, 3, 7, 10});
+  expect_near(eval(parts + "%y = mix(%h, %f) {plus = 1}", 4, 2), {4, 7, 11, 16});
+  const float a = 1 / std::sqrt(13.0f), b = std::sqrt(5.0f) / 5;
+  expect_near(eval(parts + "%y = rescale(%f, %h)", 4, 2), {0, 1, 2 * a, 3 * a, 1, 2, 3 * b, 4 * b});
+  expect_near(eval(parts + "%y = add_heads(%h, %f) {begin = 1}", 4, 2), {0, 1, 2, 4, 1, 2, 4, 6});
+  expect_near(eval("%y = sparsify(%x) {by = 1}", 4, 1), {0, 0, 0, 1.5f - std::sqrt(5.0f / 3)});
+}
+
 TEST(Interpret, Attention) {
   // One key dimension, equal scores (q = 0 at token 0): a plain mean of the values in the window.
   std::string body =
@@ -110,6 +141,10 @@ TEST(Interpret, Attention) {
               {0, 0, 0.5f, 0.5f, 1.5f, 1.5f});
   expect_near(eval(body + ") {scale = 1, window = 0, ahead = true}", 2, 3, ", kv: kv_full[heads 1, dim 1]"),
               {1, 1, 1, 1, 1, 1});
+  expect_near(
+      eval(body + ") {scale = 1, window = 2}\n%z2 = attention_again(%q, kv, rows) {scale = 1, window = 2}", 2,
+           3, ", kv: kv_ring[window 2, heads 1, dim 1]"),
+      {0, 0, 0.5f, 0.5f, 1.5f, 1.5f});
   // Sinks of 1 and 2 take exp(sink) of the sum.
   float e1 = std::exp(1.0f), e2 = std::exp(2.0f);
   expect_near(eval(body + ", sinks = weight \"s\": f32[2]) {scale = 1, window = 0}", 2, 2,

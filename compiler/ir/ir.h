@@ -74,11 +74,14 @@ struct Weight {
     Tensor,     // the file's tensor of this name
     RopeFine,   // f32[n, dims/2, 2]: (cos, sin) of the angles at positions 0..n-1
     RopeCoarse  // f32[m, dims/2, 2]: (cos, sin) at positions 0, n, 2n, ..., (m-1)n
+                // of both with long_factors [2, ...]: for short contexts, then for long ones
   };
   struct Rope {
     double base = 0, scale = 1;
     int64_t dims = 0, fine = 0;  // turned dimensions; positions of the fine table (= step of the coarse one)
     std::string factors;         // tensor of frequency divisors, or empty
+    std::string long_factors;    // of those in contexts of more than short_context positions, or empty
+    int64_t short_context = 0;
     double low = -1, high = -1;  // YaRN's ramp, or -1
     double magnitude = 1;        // factor, in the fine table
     RopeParams params(Source source) const;
@@ -89,6 +92,9 @@ struct Weight {
   std::vector<int64_t> shape;  // outermost first: [rows, cols] (the reverse of GGUF's ne)
   Source source = Source::Tensor;
   Rope rope;  // of the two table sources
+
+  // Of a table: its rows for one kind of context.
+  int64_t table_rows() const { return shape[shape.size() - 3]; }
 };
 
 // A weight operand of an op. `slot` indexes the op's weight slots in ops.def; the segments of a "*" slot are

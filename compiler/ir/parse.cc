@@ -333,6 +333,10 @@ class Parser {
         w.rope.magnitude = lex_.number("a factor");
       } else if (field.is("factors")) {
         w.rope.factors = lex_.name("factors");
+      } else if (field.is("long_factors")) {
+        w.rope.long_factors = lex_.name("long_factors");
+      } else if (field.is("short")) {
+        w.rope.short_context = lex_.integer("a length");
       } else {
         lex_.fail(field, cat("unknown field ", quote(field.text)));
       }

@@ -155,6 +155,9 @@ class Printer {
     if (w.rope.high >= 0) s += ", low = " + number(w.rope.low) + ", high = " + number(w.rope.high);
     if (w.rope.magnitude != 1) s += ", magnitude = " + number(w.rope.magnitude);
     if (!w.rope.factors.empty()) s += ", factors = " + string_literal(w.rope.factors);
+    if (!w.rope.long_factors.empty())
+      s += ", long_factors = " + string_literal(w.rope.long_factors) +
+           ", short = " + number(w.rope.short_context);
     return s + ")";
   }
 

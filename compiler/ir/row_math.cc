@@ -119,6 +119,30 @@ void route_row(const Op& op, const float* x, const float* bias, int64_t n, float
   for (int64_t e = 0; e < n; e++) y[e] *= by;
 }
 
+void mix_row(const float* x, const float* factors, double plus, int64_t from, int64_t to, int64_t n,
+             float* y) {
+  std::fill_n(y, to * n, 0.0f);
+  for (int64_t j = 0; j < to; j++)
+    for (int64_t i = 0; i < from; i++)
+      for (int64_t k = 0; k < n; k++) y[j * n + k] += (factors[j * from + i] + float(plus)) * x[i * n + k];
+}
+
+void rescale_row(const float* like, const float* x, int64_t n, float* y) {
+  double wanted = 0, length = 0;
+  for (int64_t i = 0; i < n; i++) wanted += double(like[i]) * like[i], length += double(x[i]) * x[i];
+  const auto by = float(std::sqrt(wanted) / std::sqrt(length));
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] * by;
+}
+
+void sparsify_row(const float* x, double by, int64_t n, float* y) {
+  double mean = 0, squares = 0;
+  for (int64_t i = 0; i < n; i++) mean += x[i];
+  mean /= double(n);
+  for (int64_t i = 0; i < n; i++) squares += (x[i] - mean) * (x[i] - mean);
+  const double cut = mean + by * std::sqrt(squares / double(n - 1));
+  for (int64_t i = 0; i < n; i++) y[i] = float(std::max(0.0, x[i] - cut));
+}
+
 float cap_of(float x, double cap) { return cap == 0 ? x : float(cap * std::tanh(x / cap)); }
 
 float apply(Fn fn, float x) {

@@ -28,14 +28,14 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
   layer 0 (%x0) {
     %n0 = rms_norm(%x0, weight = weight "n0": f32[64]) {eps = 1e-06, out = q16}
     %qkv = matmul(%n0, rows = [weight "q": q5_0[64, 64], weight "kv": q8_0[64, 64] rows[0:32], weight "kv" rows[32:]], bias = [weight "qb": f32[64], none, none])
-    %b = attn_block(%qkv, kv0, rows, q_norm = weight "qn": f32[32], rope_fine = weight "r.fine": f32[16, 16, 2] = rope_fine(base = 10000, scale = 0.125, dims = 32, fine = 16, low = 2, high = 9, magnitude = 1.125, factors = "rope_freqs.weight"), rope_coarse = weight "r.coarse": f32[8, 16, 2] = rope_coarse(base = 10000, scale = 0.125, dims = 32, fine = 16, low = 2, high = 9, magnitude = 1.125, factors = "rope_freqs.weight")) {scale = 0.17677669, eps = 1e-06, cap = 50, heads = 2, kv_heads = 1, head_dim = 32, v_dim = 32, window = 512, rope_dims = 32, rope_neox = true}
+    %b = attn_block(%qkv, kv0, rows, q_norm = weight "qn": f32[32], rope_fine = weight "r.fine": f32[2, 16, 16, 2] = rope_fine(base = 10000, scale = 0.125, dims = 32, fine = 16, low = 2, high = 9, magnitude = 1.125, factors = "rope_freqs.weight", long_factors = "long", short = 64), rope_coarse = weight "r.coarse": f32[2, 8, 16, 2] = rope_coarse(base = 10000, scale = 0.125, dims = 32, fine = 16, low = 2, high = 9, magnitude = 1.125, factors = "rope_freqs.weight", long_factors = "long", short = 64)) {scale = 0.17677669, eps = 1e-06, cap = 50, heads = 2, kv_heads = 1, head_dim = 32, v_dim = 32, window = 512, rope_dims = 32, rope_neox = true}
     %sc = scale(%b) {by = -2.5}
   }
   layer 1 (%x1) {
     %x1, %n1 = residual_norm(%x0, %sc, post = weight "post": f32[64], pre = weight "pre": f32[64]) {eps = 1e-06}
     %h = heads(%n1) {heads = 2}
     %pe = embed_position(rows.position, table = weight "pos": f32[16, 64])
-    %t = rope(%h, rows.position, factors = weight "f": f32[16]) {rope_base = 500000, rope_scale = 1, rope_dims = 32, rope_neox = false}
+    %t = rope(%h, rows.position, factors = weight "f": f32[16], long_factors = weight "lf": f32[16]) {rope_base = 500000, rope_scale = 1, rope_short = 64, rope_dims = 32, rope_neox = false}
     %ty = rope(%t, rows.position) {rope_base = 500000, rope_scale = 0.25, rope_low = 2, rope_high = 9, rope_magnitude = 1.125, rope_limit = 4096, rope_dims = 32, rope_neox = false}
     %wg = weigh(%n1, weight = weight "wg": f32[32]) {inverse = true}
     %sh = shift(%wg, weight = weight "sh": f32[64])
@@ -53,6 +53,13 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %w = concat(%n1, %n1)
     %vh = heads(%w) {heads = 2}
     %at = attention(%t, %kh, %vh, "rows", rows, sinks = weight "s": f32[2]) {scale = 1, window = 0, ahead = true}
+    %aa = attention_again(%t, "rows", rows, sinks = weight "s") {scale = 1, window = 0}
+    %r1 = slice(%k) {begin = 0, size = 32}
+    %mf = slice(%k) {begin = 0, size = 4}
+    %mx = mix(%kh, %mf) {plus = 1}
+    %rs = rescale(%r1, %mx)
+    %ah = add_heads(%rs, %r1) {begin = 1}
+    %sy = sparsify(%r1) {by = 1.5}
     %m = merge_heads(%at)
     %g = act(%k) {fn = gelu_tanh}
     %g2 = mul(%g, %k)

@@ -51,7 +51,8 @@ class Verifier {
              to_string(w.format, w.shape), " has rows of no whole number of blocks");
     if (w.source == Weight::Source::Tensor) return;
     const Weight::Rope& r = w.rope;
-    GC_CHECK(w.format == Format::F32 && w.shape.size() == 3 && w.shape[1] == r.dims / 2 && w.shape[2] == 2,
+    const size_t n = w.shape.size(), expected = r.long_factors.empty() ? 3 : 4;
+    GC_CHECK(w.format == Format::F32 && n == expected && w.shape[n - 2] == r.dims / 2 && w.shape[n - 1] == 2,
              "RoPE table '", w.name, "' is ", to_string(w.format, w.shape), " for ", r.dims, " dimensions");
     GC_CHECK(r.base > 0 && r.fine > 0 && r.dims > 0, "RoPE table '", w.name, "' has no parameters");
   }
@@ -91,8 +92,12 @@ class Verifier {
     if (op.state.valid()) {
       GC_CHECK(size_t(op.state.index) < g_.states.size(), where, ": its state is none of the graph");
       int32_t& user = state_user_[op.state.index];
-      GC_CHECK(user < 0, where, ": state ", g_.state(op.state).name, " already belongs to %", name_of(user));
-      user = index;
+      const bool again = op.kind == OpKind::attention_again;
+      GC_CHECK(!again || user >= 0, where, ": nothing has appended to state ", g_.state(op.state).name,
+               " yet");
+      GC_CHECK(again || user < 0, where, ": state ", g_.state(op.state).name, " already belongs to %",
+               name_of(user));
+      if (!again) user = index;
     }
     std::vector<Type> types;
     std::string error = infer(g_, op, types);

@@ -1,7 +1,8 @@
 // What is known when the model is compiled is computed then.
 //
 //   rope(x) with base, scale, factors  ->  rope(x) with the tables fine[1024], coarse[1024]; one pair of tables for each
-//                                          distinct (base, scale, dims, factors), shared by all layers
+//                                          distinct (base, scale, dims, factors), shared by all layers; with factors
+//                                          for long contexts each table is two, and a session's context chooses
 //   scale(x, 1), softcap(x, 0)         ->  x
 //   scale(scale(x, a), b)              ->  scale(x, a * b)
 //   scale(embed{s}, a)                 ->  embed{s * a}
@@ -109,13 +110,19 @@ Graph fold_ropes(Graph g) {
     const auto [fine, coarse] = table_sizes(op.i64_or(AttrName::rope_limit, 0));
     rope.fine = fine;
     if (auto factors = op.one("factors")) rope.factors = e.graph().weight(factors->weight).name;
+    if (auto factors = op.one("long_factors")) {
+      rope.long_factors = e.graph().weight(factors->weight).name;
+      rope.short_context = op.i64(AttrName::rope_short);
+    }
     size_t index = 0;
     while (index < ropes.size() && ropes[index] != rope) index++;
     if (index == ropes.size()) ropes.push_back(rope);
     auto table = [&](const char* level, Weight::Source source, int64_t rows) {
+      std::vector<int64_t> shape = {rows, rope.dims / 2, 2};
+      if (!rope.long_factors.empty()) shape.insert(shape.begin(), 2);
       return e.new_weight({.name = cat("rope.", index, ".", level),
                            .format = Format::F32,
-                           .shape = {rows, rope.dims / 2, 2},
+                           .shape = std::move(shape),
                            .source = source,
                            .rope = rope});
     };

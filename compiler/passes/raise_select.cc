@@ -27,6 +27,7 @@ bool is_row_wise(OpKind kind) {
     case OpKind::mul:
     case OpKind::act:
     case OpKind::softcap:
+    case OpKind::sparsify:
     case OpKind::concat:
     case OpKind::glu:
     case OpKind::quantize:
@@ -39,6 +40,9 @@ bool is_row_wise(OpKind kind) {
     case OpKind::embed_position:
     case OpKind::temper:
     case OpKind::mul_heads:
+    case OpKind::mix:
+    case OpKind::rescale:
+    case OpKind::add_heads:
     case OpKind::heads:
     case OpKind::merge_heads:
     case OpKind::matmul_heads:
@@ -46,6 +50,7 @@ bool is_row_wise(OpKind kind) {
     case OpKind::concat_heads:
     case OpKind::rope:
     case OpKind::attention:
+    case OpKind::attention_again:
     case OpKind::conv:
     case OpKind::ssm_scan:
     case OpKind::delta_rule:

@@ -36,6 +36,7 @@ Split split_of(OpKind kind) {
     case OpKind::experts_in:
       return Split::Experts;
     case OpKind::attention:
+    case OpKind::attention_again:
     case OpKind::attn_block:
       return Split::Units;
     case OpKind::conv:
@@ -50,6 +51,10 @@ Split split_of(OpKind kind) {
     case OpKind::clamp:
     case OpKind::temper:
     case OpKind::mul_heads:
+    case OpKind::mix:
+    case OpKind::rescale:
+    case OpKind::add_heads:
+    case OpKind::sparsify:
     case OpKind::rms_norm:
     case OpKind::layer_norm:
     case OpKind::rope:
@@ -168,7 +173,8 @@ class Planner {
     for (int32_t i = 0; i < static_cast<int32_t>(graph().ops.size()); ++i) {
       while (part <= n_layer && i >= graph().layer_begin[part]) plan_.section[++part] = plan_.steps.size();
       const Op& op = graph().ops[i];
-      if (op.state.valid() && part >= 1 && part <= n_layer) plan_.states[op.state.index].layer = part - 1;
+      if (op.state.valid() && op.kind != OpKind::attention_again && part >= 1 && part <= n_layer)
+        plan_.states[op.state.index].layer = part - 1;
       Step step{i, split_of(op.kind), over_outputs(graph().value(op.results[0]).type), Meet::None};
       if (step.split == Split::View) continue;
       if (op.kind == OpKind::softcap && writer_split(op.inputs[0]) == Split::Panels)
@@ -341,8 +347,11 @@ class Planner {
           for (const ir::WeightUse& use : op.weights) place_weight(op, use);
     for (const ir::Weight& weight : graph().weights)
       if (weight.source == ir::Weight::Source::RopeCoarse) {
-        const int64_t reach = weight.shape[0] * weight.rope.fine;
-        limit_positions(reach);
+        limit_positions(weight.table_rows() * weight.rope.fine);
+        const int64_t most = weight.rope.short_context;
+        GC_CHECK(most == 0 || plan_.short_context == 0 || most == plan_.short_context,
+                 "two lengths of short contexts: ", most, " and ", plan_.short_context);
+        if (most > 0) plan_.short_context = most;
       }
     for (const Op& op : graph().ops)
       if (op.kind == OpKind::embed_position)

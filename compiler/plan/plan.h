@@ -107,6 +107,8 @@ struct Plan {
   int64_t scratch_at = 0;      // offset of an op's scratch in the worker's part
   int64_t weights_bytes = 0;
   int64_t max_position = 0;
+  int64_t short_context =
+      0;  // sequences with room for more turn by the tables of long contexts; 0: by the same
 
   // Rows that a worker's own part has room for.
   int64_t own_rows() const { return GC_REDUNDANT_ROWS + static_cast<int64_t>(arena.pad_rows); }

@@ -2,6 +2,7 @@
 // output as raw little-endian f32. Weights of a .gir file come from a seed.
 //
 //   --decode, --chunk N    tokens in steps of one, of N
+//   --context N            positions that a sequence has room for, where RoPE depends on it
 //   --passes               after the passes (--disable-pass, --stop-after as the compiler's)
 //   --compare              before and after the passes: the first named value where the two part
 #include <CLI/CLI.hpp>
@@ -32,7 +33,7 @@ namespace {
 struct Args {
   std::string file, output, name;
   std::vector<int32_t> tokens;
-  int64_t chunk = 0, cache_mib = 1024;
+  int64_t chunk = 0, cache_mib = 1024, context = 0;
   uint64_t seed = 1;
   bool decode = false, run_passes = false, compare = false;
   double tolerance = 1e-6;
@@ -95,6 +96,7 @@ void print_value(std::string_view name, const ir::Tensor& t) {
 // All steps; `see` gets every value. Returns the first output of all steps.
 std::vector<float> run_all(const ir::Graph& g, const Source& s, const Args& args, const ir::See& see) {
   ir::Interpreter interpreter(g, s.weights, args.cache_mib << 20);
+  interpreter.set_context(args.context);
   std::vector<float> out;
   for (const auto& step : steps_of(args)) {
     auto first = std::move(interpreter.run(step, see)[0].data);
@@ -145,6 +147,7 @@ int run(int argc, char** argv) {
   app.add_option("-o,--output", args.output, "write the output as raw f32 of all tokens");
   app.add_option("--name", args.name, "print values whose name matches this expression");
   app.add_option("--chunk", args.chunk, "tokens in a step");
+  app.add_option("--context", args.context, "positions of a sequence");
   app.add_flag("--decode", args.decode, "one token in a step");
   app.add_option("--seed", args.seed, "of the weights of a .gir file");
   app.add_option("--cache", args.cache_mib, "MiB of decoded weights to keep");

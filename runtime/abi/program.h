@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define GC_ABI_VERSION 6u
+#define GC_ABI_VERSION 7u
 
 typedef enum gc_status {
   GC_OK = 0,
@@ -198,6 +198,9 @@ typedef struct gc_sink {
 /* No sequence has two rows in the step: each row's keys are needed by itself alone, and workers needn't meet between
  * appending keys and attention. */
 #define GC_STEP_ONE_ROW_EACH 1u
+/* The session's sequences have room for more than gc_program.short_context positions: all turn by the tables of long
+ * contexts, from the first position on. Keys depend on it, so it is a fact of a session, not of a step. */
+#define GC_STEP_LONG_CONTEXT 2u
 
 typedef struct gc_step {
   const gc_row* rows;      /* [n_rows]: prompt rows first; rows of one sequence in order of position */
@@ -264,10 +267,12 @@ typedef struct gc_program {
   const gc_state* states;
   gc_arena arena;
   uint64_t weights_bytes;
-  uint32_t max_position; /* positions that the RoPE tables reach */
-  uint32_t n_values;     /* debug values that `see` may be given */
-  uint32_t sinks;        /* bit 1 << GC_SINK_*: what the entries can do */
-  uint32_t kv_type;      /* GC_KV_*: what a session stores keys and values in unless told otherwise */
+  uint32_t max_position;  /* positions that the RoPE tables reach */
+  uint32_t short_context; /* of more positions: GC_STEP_LONG_CONTEXT; 0: there is no such choice */
+  uint32_t n_output;      /* floats of an output: n_vocab logits, or the width of an encoder's embedding */
+  uint32_t n_values;      /* debug values that `see` may be given */
+  uint32_t sinks;         /* bit 1 << GC_SINK_*: what the entries can do */
+  uint32_t kv_type;       /* GC_KV_*: what a session stores keys and values in unless told otherwise */
   const gc_value* values;
   gc_entry entries[GC_ENTRY_KINDS][GC_KV_TYPES]; /* NULL: not in this program */
 } gc_program;
@@ -304,6 +309,9 @@ typedef struct gc_format_use {
 
 #define GC_UNSET INT32_MIN
 
+/* What an encoder's text is: its tokens' embeddings one by one, their mean, the first or the last. */
+enum { GC_POOLING_NONE = 0, GC_POOLING_MEAN = 1, GC_POOLING_FIRST = 2, GC_POOLING_LAST = 3, GC_POOLINGS = 4 };
+
 typedef struct gc_model {
   uint32_t abi_version, size;
   const char* name;
@@ -327,6 +335,8 @@ typedef struct gc_model {
   int32_t top_k, repeat_last_n, mirostat;
   uint32_t chat_output; /* how answers under the template are read: runtime/text/output/format.h */
   const char* samplers; /* "top_k;temperature": the chain */
+  uint32_t pooling;     /* GC_POOLING_*, of embeddings */
+  uint32_t reserved;
 } gc_model;
 
 extern const gc_model gc_the_model;

@@ -51,7 +51,7 @@ gc_program make_program() {
   p.size = sizeof p;
   p.isa = "test";
   p.n_layer = 1;
-  p.n_vocab = 100;
+  p.n_vocab = p.n_output = 100;
   p.n_groups = 2;
   p.groups = kGroups;
   p.arena.fixed = 4096;

@@ -8,20 +8,22 @@ namespace gcrt {
 namespace {
 
 constexpr char kMagic[] = "GCSEQ";  // 8 bytes with zeros
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr const char* kKvNames[GC_KV_TYPES] = {"f32", "f16", "bf16", "q8_0"};
 
 struct Head {
   char magic[8];
   uint32_t version, abi_version;
-  uint64_t model;     // checksum of the header of its weights, which has those of all weights
-  char isa[48];       // zero-padded
-  uint32_t kv_type;   // GC_KV_*
-  uint32_t length;    // tokens
+  uint64_t model;         // checksum of the header of its weights, which has those of all weights
+  char isa[48];           // zero-padded
+  uint32_t kv_type;       // GC_KV_*
+  uint32_t length;        // tokens
+  uint32_t long_context;  // 1: its keys turned by the factors for long contexts
+  uint32_t reserved;
   uint64_t bytes;     // of all
   uint64_t checksum;  // gc_hash of the head with this field 0, and of what follows
 };
-static_assert(sizeof(Head) == 96);
+static_assert(sizeof(Head) == 104);
 
 Head make_head(Session& session, uint32_t seq) {
   Head h = {};
@@ -33,6 +35,7 @@ Head make_head(Session& session, uint32_t seq) {
   memcpy(h.isa, isa.data(), min_of(isa.size(), sizeof h.isa - 1));
   h.kv_type = session.options().kv_type;
   h.length = session.kv().length(seq);
+  h.long_context = session.long_context() ? 1 : 0;
   h.bytes = saved_sequence_bytes(session, seq);
   return h;
 }
@@ -62,6 +65,10 @@ Status check_head(const Head& h, const Head& ours, uint64_t bytes, Span<char> me
   if (h.kv_type != ours.kv_type)
     return refuse("have a KV cache of ", kKvNames[h.kv_type], ", and this session has ",
                   kKvNames[ours.kv_type]);
+  if (h.long_context != ours.long_context)
+    return refuse("were computed in a ", h.long_context != 0 ? "long" : "short",
+                  " context, and this session's positions turn as in a ",
+                  ours.long_context != 0 ? "long" : "short", " one");
   if (h.bytes != bytes) return refuse("are cut off");
   return kOk;
 }

@@ -130,10 +130,11 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
   const gc_program& program = *model_.program;
   gc_step step = {};
   step.flags = GC_STEP_ONE_ROW_EACH;
+  if (long_context()) step.flags |= GC_STEP_LONG_CONTEXT;
   for (uint32_t s = 0; s < options_.n_seqs; ++s) old_length_[s] = kv_.length(s);
   Status status = fill_rows(tokens, &step);
   bool ran = false;
-  const bool chooses = step.n_outputs != 0 && sink->kind != GC_SINK_LOGITS;
+  const bool chooses = step.n_outputs != 0 && sink->kind != GC_SINK_LOGITS && sink->kind != GC_SINK_EMBEDDING;
   if (status == kOk && chooses) status = begin_choice(sink, step.n_outputs);
   if (status == kOk && __atomic_load_n(&abort_, __ATOMIC_RELAXED)) status = kErrAborted;
   if (status == kOk) {

@@ -100,9 +100,9 @@ class Session {
   // The k greatest logits that a sink TOPK may ask for (ARGMAX: 1); 0 when this program gives logits only.
   uint32_t most_k() const { return choice_.most_k(); }
 
-  // Floats from one output's logits to the next: n_vocab to whole panels.
+  // Floats from one output to the next: its logits, or an embedding, to whole panels.
   uint32_t logits_stride() const { return logits_stride_of(*model_.program); }
-  static uint32_t logits_stride_of(const gc_program& program) { return (program.n_vocab + 15) / 16 * 16; }
+  static uint32_t logits_stride_of(const gc_program& program) { return (program.n_output + 15) / 16 * 16; }
 
   // From any thread or signal handler: the step that runs, or the next one, ends early with kErrAborted.
   void abort() { __atomic_store_n(&abort_, 1, __ATOMIC_RELAXED); }
@@ -112,6 +112,10 @@ class Session {
   WorkerPool& pool() { return pool_; }
   const Model& model() const { return model_; }
   const SessionOptions& options() const { return options_; }  // with defaults filled in
+  // Sequences have room for so many positions that RoPE turns by its factors for long contexts.
+  bool long_context() const {
+    return model_.program->short_context != 0 && options_.n_ctx > model_.program->short_context;
+  }
   SessionMemory memory() const {
     return {kv_.bytes(), arena_bytes_, recurrent_pool_bytes(*model_.program, options_.n_seqs)};
   }

@@ -7,10 +7,12 @@ evaluation of the same weights gives: `tokens` i32[48], and per weight type (F32
 of all positions. 48 tokens reach past the sliding windows of 16 to 32 that the recipes have.
 
 `families.json` has one more small model for each further architecture, written shorter: all have the same keys but
-for those listed, and their tensors by the names of groups. They have logits for F32 alone, kept as f16.
+for those listed, and their tensors by the names of groups. They have logits for F32 alone, kept as f16;
+those whose RoPE depends on the context also F32_long, in a context of 512 positions (and F32 in one of 256).
 
   zoo.py models                             the models' names
   zoo.py families                           those of families.json
+  zoo.py encoders                           its encoders, whose references are the embeddings of all tokens
   zoo.py make-families DIR                  all of them: DIR/MODEL.gguf and DIR/MODEL.tokens
   zoo.py check-families DIR SUFFIX          DIR/MODEL.SUFFIX of all of them
   zoo.py types MODEL                        the weight types that MODEL has logits for
@@ -73,6 +75,7 @@ BLOCK_TYPES = {
 TWIN_TYPES = ("NVFP4", "Q1_0", "Q2_0")
 GGML_QUANT_SIZES[42] = (64, 18)  # Q2_0, which the package does not know yet
 FLOAT_TYPES = ("F16", "BF16", "F64")
+LONG = "F32_long"  # of logits: F32 weights, a long context
 
 VALUE_TYPES = {
     "str": GGUFValueType.STRING,
@@ -93,8 +96,8 @@ class Recipe:
         book, families = read_book("recipes.json"), read_book("families.json")
         if name in book["models"]:
             self._plain(book, book["models"][name])
-        elif name in families["models"]:
-            self._family(families, families["models"][name])
+        elif name in families["models"] or name in families["encoders"]:
+            self._family(families, families["models"].get(name) or families["encoders"][name])
         else:
             sys.exit(f"zoo: no model '{name}'; there are {', '.join([*book['models'], *families['models']])}")
 
@@ -286,7 +289,7 @@ def check(name, path, weight_type, but_one=False):
     error = errors.sum()
     p, q = log_softmax(want), log_softmax(got)
     divergence = (np.exp(p) * (p - q)).sum(axis=1)
-    bound = BOUND_F32 if weight_type == "F32" else BOUND_QUANTIZED
+    bound = BOUND_F32 if weight_type in ("F32", LONG) else BOUND_QUANTIZED
     print(f"{name} {weight_type}: nmse {error:.2e} (bound {bound:.1e}), worst KL {divergence.max():.2e} "
           f"at position {int(divergence.argmax())}")
     return 0 if is_within(bound, errors, but_one) else 1
@@ -297,6 +300,7 @@ def main():
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("models")
     verbs.add_parser("families")
+    verbs.add_parser("encoders")
     verbs.add_parser("make-families").add_argument("directory")
     check_families = verbs.add_parser("check-families")
     check_families.add_argument("directory")
@@ -316,6 +320,8 @@ def main():
         print("\n".join(read_book("recipes.json")["models"]))
     elif a.verb == "families":
         print("\n".join(read_book("families.json")["models"]))
+    elif a.verb == "encoders":
+        print("\n".join(read_book("families.json")["encoders"]))
     elif a.verb == "make-families":
         for name in read_book("families.json")["models"]:
             make(Recipe(name), pathlib.Path(a.directory) / f"{name}.gguf", "F32")

@@ -217,6 +217,8 @@ TEST(Attention, AgreesWithDouble) {
   // ALiBi, also for a number of heads that is no power of two, and behind a softcap.
   expect_agrees(with(shape(6, 2, 64, f32), [](AttnSpec& s) { s.rope = {}, s.alibi = 8; }), 600, {31});
   expect_agrees(with(shape(4, 4, 32, f32), [](AttnSpec& s) { s.alibi = 8, s.cap = 5; }), 70, {70});
+  expect_agrees(with(shape(6, 2, 64, f32), [](AttnSpec& s) { s.rope = {}, s.alibi = 8, s.ahead = true; }), 70,
+                {70});
 }
 
 TEST(Attention, LaterPositionsToo) {

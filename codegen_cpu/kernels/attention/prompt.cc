@@ -407,6 +407,7 @@ class PromptEmitter {
       Value* slope = v_.load_splat(in_stack(of_group, b_.CreateURem(query, e_.i64(s_.group()))));
       Value* first = b_.CreateSub(b_.CreateAdd(origin, key), position(at_.pos, query));
       Value* distance = v_.add(v_.splat(b_.CreateSIToFP(first, e_.f32())), ascending(e_.f32()));
+      if (s_.ahead) distance = v_.neg(v_.abs(distance));
       v_.store(v_.fma(slope, distance, v_.load(at)), at);
     });
   }

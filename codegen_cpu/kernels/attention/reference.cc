@@ -96,7 +96,8 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
           for (std::int64_t i = 0; i < spec.k_dim; ++i) dot += q[i] * keys[p][i];
           dot *= spec.scale;
           if (spec.cap != 0) dot = spec.cap * std::tanh(dot / spec.cap);
-          if (spec.alibi != 0) dot -= ir::alibi_slope(spec.alibi, h, spec.heads) * static_cast<double>(t - p);
+          if (spec.alibi != 0)
+            dot -= ir::alibi_slope(spec.alibi, h, spec.heads) * std::abs(static_cast<double>(t - p));
           s.push_back(dot);
           m = std::max(m, dot);
         }

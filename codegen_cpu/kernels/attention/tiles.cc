@@ -156,6 +156,7 @@ void Tiles::alibi(Value* p, Value* kv_head, Value* first) {
       for (int i = 0; i < Vec::kLanes; ++i)
         keys.push_back(llvm::ConstantFP::get(e_.f32(), c * Vec::kLanes + i));
       Value* distance = v_.add(begin, llvm::ConstantVector::get(keys));
+      if (s_.ahead) distance = v_.neg(v_.abs(distance));
       Value* at = e_.at(p, g, std::int64_t{GC_KV_BLOCK * 4}, std::int64_t{c} * Vec::kLanes * 4);
       v_.store(v_.fma(slope, distance, v_.load(at)), at);
     }

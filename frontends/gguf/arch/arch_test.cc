@@ -177,8 +177,8 @@ TEST(Llama, LayersThatPredictFurtherTokens) {
   EXPECT_TRUE(m.warnings.empty());
 }
 
-// Factors of RoPE for short contexts hold up to the original context.
-TEST(Llama, FactorsOfShortContexts) {
+// Factors of RoPE for short contexts hold in contexts up to the original one, those for long ones in longer ones.
+TEST(Llama, FactorsOfShortAndOfLongContexts) {
   GgufWriter w = tiny_model({.architecture = "llama"});
   w.str("llama.rope.scaling.type", "longrope").f32("llama.rope.scaling.attn_factor", 1.25f);
   w.u32("llama.rope.scaling.original_context_length", 64);
@@ -187,11 +187,11 @@ TEST(Llama, FactorsOfShortContexts) {
   const LoadedModel m = load(w);
   const ir::Op& rope = *ops_of(m.graph, OpKind::rope)[0];
   EXPECT_EQ(m.graph.weight(rope.one("factors")->weight).name, "rope_factors_short.weight");
-  EXPECT_EQ(rope.i64(AttrName::rope_limit), 64);
+  EXPECT_EQ(m.graph.weight(rope.one("long_factors")->weight).name, "rope_factors_long.weight");
+  EXPECT_EQ(rope.i64(AttrName::rope_short), 64);
+  EXPECT_FALSE(rope.has(AttrName::rope_limit));
   EXPECT_EQ(rope.f32(AttrName::rope_magnitude), 1.25);
-  EXPECT_EQ(m.warnings,
-            std::vector<std::string>{"RoPE's factors for long contexts are not used yet: the context "
-                                     "ends at 64 tokens, the model was made for 256"});
+  EXPECT_TRUE(m.warnings.empty());
 }
 
 TEST(Mistral3, QueriesGrowPastTheOriginalContext) {

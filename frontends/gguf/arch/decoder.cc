@@ -199,18 +199,12 @@ std::int64_t original_context(const Keys& keys) {
   return keys.size("context_length", kMaxPositions);
 }
 
-void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope,
-                  std::vector<std::string>& warnings) {
+void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope) {
   rope.factors = tensors.find_vector("rope_freqs.weight", rope.dims / 2);
   if (rope.factors.valid() || !tensors.has("rope_factors_short.weight")) return;
   rope.factors = tensors.vector("rope_factors_short.weight", rope.dims / 2);
-  rope.limit = original_context(keys);
-  tensors.ignore("rope_factors_long.weight");
-  if (keys.size("context_length", kMaxPositions) > rope.limit) {
-    warnings.push_back(cat("RoPE's factors for long contexts are not used yet: the context ends at ",
-                           rope.limit, " tokens, the model was made for ",
-                           keys.size("context_length", kMaxPositions)));
-  }
+  rope.long_factors = tensors.vector("rope_factors_long.weight", rope.dims / 2);
+  rope.short_context = original_context(keys);
 }
 
 std::vector<std::int64_t> layer_windows(const Keys& keys, std::int64_t n_layer, std::int64_t default_window,

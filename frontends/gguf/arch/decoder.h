@@ -55,8 +55,8 @@ std::int64_t local_rope_dims(const Keys& keys, const ir::RopeArgs& rope, std::in
 std::int64_t original_context(const Keys& keys);
 
 // Adds the file's divisors of frequencies: rope_freqs.weight for all positions, or rope_factors_short.weight, which hold
-// up to the original context; a warning says when the model was made for more, with rope_factors_long.weight.
-void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope, std::vector<std::string>& warnings);
+// in contexts up to the original one, and rope_factors_long.weight for longer ones.
+void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope);
 
 // The window of each layer, 0: it sees everything. From attention.sliding_window (`default_window` where absent) and
 // attention.sliding_window_pattern: an array that says of each layer whether it slides, or a period p: layer i

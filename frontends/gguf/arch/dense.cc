@@ -363,8 +363,9 @@ LoadedModel load_dense(const File& file, const Form& f) {
     positions = tensors.matrix("position_embd.weight", s.n_ctx_train, s.n_embd);
   const blocks::Norm token_norm = norm_of(tensors, f, "", f.token_norm, s);
   if (f.turn != Form::Turn::None && f.factors) {
-    rope_factors(keys, tensors, k.rope, warnings);
-    k.local_rope.factors = k.rope.factors, k.local_rope.limit = k.rope.limit;
+    rope_factors(keys, tensors, k.rope);
+    k.local_rope.factors = k.rope.factors, k.local_rope.long_factors = k.rope.long_factors;
+    k.local_rope.short_context = k.rope.short_context;
   } else {
     tensors.ignore("rope_freqs.weight");
   }

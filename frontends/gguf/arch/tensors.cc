@@ -162,6 +162,10 @@ ir::WeightId Tensors::stack(const std::string& name, std::int64_t experts, std::
   return use(required(name, {experts, out, in}), {experts, out, in});
 }
 
+ir::WeightId Tensors::tall(const std::string& name, std::int64_t count, std::int64_t out, std::int64_t in) {
+  return use(required(name, {count, out, in}), {count, out, in}, {count * out, in});
+}
+
 ir::WeightId Tensors::find_vectors(const std::string& name, std::int64_t experts, std::int64_t size) {
   if (!has(name)) return {};
   const Tensor& tensor = required(name, {experts, size});

@@ -37,6 +37,8 @@ class Tensors {
   blocks::Linear linear(const std::string& stem, std::int64_t out, std::int64_t in);
   // One matrix [out, in] for each expert, and one vector.
   ir::WeightId stack(const std::string& name, std::int64_t experts, std::int64_t out, std::int64_t in);
+  // The same as one matrix, one under the other: [experts * out, in].
+  ir::WeightId tall(const std::string& name, std::int64_t count, std::int64_t out, std::int64_t in);
   ir::WeightId find_vectors(const std::string& name, std::int64_t experts, std::int64_t size);
   // Rows of each matrix of a tensor (its second dimension); throws where it is missing.
   std::int64_t rows_of(const std::string& name) const;

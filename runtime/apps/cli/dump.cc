@@ -7,6 +7,7 @@
 
 #include "runtime/apps/cli/app.h"
 #include "runtime/apps/cli/whole_file.h"
+#include "runtime/core/embedding.h"
 
 namespace gcrt {
 namespace {
@@ -70,7 +71,7 @@ bool run_tokens(App& app, Session& session, Span<const int32_t> ids) {
   for (int32_t id : ids)
     if (!tokens.push({id, 0, GC_ROLE_PROMPT, true})) __builtin_unreachable();  // reserved above
   gc_sink sink = {};
-  sink.kind = GC_SINK_LOGITS;
+  sink.kind = gives_embeddings(*session.model().program) ? GC_SINK_EMBEDDING : GC_SINK_LOGITS;
   sink.logits = logits;
   sink.stride = stride;
   const Status s = session.step(tokens, &sink);

@@ -116,6 +116,9 @@ void text_model(const Facts& f, Output& out) {
   text_line(out, "parameters", w.text());
   out.print(Left{"shape", 14}, m.n_layer, " layers, width ", m.n_embd, ", ", m.n_vocab,
             " tokens, trained on ", m.n_ctx_train, " positions\n");
+  if (f.program->short_context != 0)
+    out.print(Left{"RoPE", 14}, "by the factors for long contexts where -c is more than ",
+              f.program->short_context, "\n");
   text_line(out, "compiler", m.compiler);
   text_line(out, "build", BuildId().str());
 }

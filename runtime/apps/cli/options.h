@@ -70,6 +70,8 @@ struct Options {
   int64_t n_ubatch = 0;                                   // 0: the command's own
   uint32_t cache_k = GC_KV_TYPES, cache_v = GC_KV_TYPES;  // GC_KV_TYPES: as the other, or the program's own
   bool decode = false;
+  const char* pooling = nullptr;  // of embeddings; null: the model's own
+  int64_t normalize = 2;
   // Generation.
   int64_t n_predict = -1;
   bool ignore_eos = false;

@@ -170,7 +170,7 @@ gc_program make_program(const char* isa) {
   p.isa = isa;
   p.n_layer = 1;
   p.n_embd = 1;
-  p.n_vocab = kVocab;
+  p.n_vocab = p.n_output = kVocab;
   p.n_groups = 1;
   p.groups = kGroups;
   p.arena.fixed = 64;
