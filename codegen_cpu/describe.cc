@@ -137,23 +137,12 @@ int64_t residual_columns(const plan::Plan& plan) {
 }
 
 uint32_t sinks_of(const plan::Plan& plan) {
-  if (gives_embedding(plan)) return 1u << GC_SINK_EMBEDDING;
+  if (plan.graph.encoder) return 1u << GC_SINK_EMBEDDING;
   const uint32_t choices = choosing_head(plan) ? 1u << GC_SINK_ARGMAX | 1u << GC_SINK_TOPK : 0;
   return 1u << GC_SINK_LOGITS | choices;
 }
 
 }  // namespace
-
-bool gives_embedding(const plan::Plan& plan) {
-  switch (plan.graph.ops[plan.graph.value(plan.graph.outputs[0]).def].kind) {
-    case ir::OpKind::layer_norm:
-    case ir::OpKind::rms_norm:
-    case ir::OpKind::select:
-      return true;
-    default:
-      return false;
-  }
-}
 
 void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries) {
   Constants c(e.module());
@@ -244,7 +233,7 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
                                         c.u32(facts.chat_output),
                                         c.string(s.samplers),
                                         c.u32(static_cast<uint64_t>(info.pooling)),
-                                        c.u32(0)}));
+                                        c.u32(info.scores ? 1 : 0)}));
   return module;
 }
 

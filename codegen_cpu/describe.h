@@ -16,9 +16,6 @@ namespace gc::cpu {
 // Entries by kind and KV type; null where the program has none.
 using Entries = std::array<std::array<llvm::Function*, GC_KV_TYPES>, GC_ENTRY_KINDS>;
 
-// The program ends in its last norm, or in the choice of rows, as encoders do: no head makes logits.
-bool gives_embedding(const plan::Plan& plan);
-
 // Defines the hidden constant "<prefix>program".
 void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries);
 

@@ -137,7 +137,7 @@ class ProgramEmitter {
     Value* sink = e_.member_ptr(step, offsetof(gc_step, sink));
     static_assert(GC_SINK_LOGITS == 0 && GC_SINK_ARGMAX == 1 && GC_SINK_TOPK == 2);
     Value* kind = e_.member_i32(sink, offsetof(gc_sink, kind));
-    if (gives_embedding(plan_))
+    if (plan_.graph.encoder)
       return return_if(b.CreateAnd(b.CreateICmpNE(kind, e_.i32(GC_SINK_EMBEDDING)),
                                    differs(offsetof(gc_step, n_outputs), 0)),
                        GC_ERR_UNSUPPORTED);

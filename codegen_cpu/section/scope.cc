@@ -1,6 +1,5 @@
 #include "codegen_cpu/section/scope.h"
 
-#include "codegen_cpu/describe.h"
 #include "codegen_cpu/kernels/elementwise/elementwise.h"
 #include "codegen_cpu/prompt_rows.h"
 #include "compiler/base/error.h"
@@ -137,7 +136,7 @@ Value* Scope::step_rows(Value* lo) {
 Value* Scope::sink() { return e_.member_ptr(frame_.ptr(Slot::step), offsetof(gc_step, sink)); }
 
 Value* Scope::stores_logits() {
-  if (gives_embedding(plan_)) return b_.getTrue();
+  if (plan_.graph.encoder) return b_.getTrue();
   return b_.CreateICmpEQ(e_.member_i32(sink(), offsetof(gc_sink, kind)), e_.i32(GC_SINK_LOGITS));
 }
 

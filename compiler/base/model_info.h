@@ -29,6 +29,7 @@ struct ModelInfo {
   int64_t n_layer_window = 0;  // layers that slide
   // What an encoder makes of a text's tokens; the numbers are those of files.
   enum class Pooling { None, Mean, First, Last } pooling = Pooling::None;
+  bool scores = false;     // an encoder's outputs are a classifier's scores, not embeddings
   bool tied_head = false;  // the head is the embedding table
   std::string author, license, license_link, url;
   std::string chat_template;  // Jinja source, empty: the model has none

@@ -58,7 +58,7 @@ struct Attention {
   double cap = 0;                    // softcap of the scores, 0: none
   double alibi = 0;                  // ALiBi's largest exponent, 0: none
   int64_t window = 0;                // 0: all positions
-  bool ahead = false;                // later positions are seen too
+  bool ahead = false;                // later positions are seen too, with a window as many as before
   ir::WeightId sinks;
   // gate_fn(gate x) times what comes out: of each value [heads * v_dim, n_embd], or head [heads, n_embd].
   Linear gate;
@@ -67,6 +67,9 @@ struct Attention {
       false;             // the gate's rows stand behind the query's, head by head: q has 2 k_dim rows a head
   Linear out;            // [n_embd, heads * v_dim]
   double out_scale = 1;  // of the block's result
+
+  // Of kv_state(): who sees later positions keeps all.
+  int64_t kept_window() const { return ahead ? 0 : window; }
 };
 
 struct Qkv {

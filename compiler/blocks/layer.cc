@@ -13,7 +13,7 @@ ir::ValueId attention_branch(ir::Builder& b, ir::ValueId x, const Layer& l, int6
   if (l.latent.out) {
     h = latent_attention(b, x, l.latent, layer, l.prefix);
   } else if (l.attn.qkv) {
-    h = self_attention(b, x, l.attn, kv_state(b, layer, l.attn.shape, l.attn.window), l.prefix);
+    h = self_attention(b, x, l.attn, kv_state(b, layer, l.attn.shape, l.attn.kept_window()), l.prefix);
   } else if (l.attn.out) {
     h = linear(b, x, l.attn.out, l.prefix + "attn_proj");
   }

@@ -354,6 +354,11 @@ void Builder::end_layers(ValueId residual) {
 
 void Builder::output(ValueId value) { graph_.outputs.push_back(value); }
 
+void Builder::embedding(ValueId value) {
+  output(value);
+  graph_.encoder = true;
+}
+
 Graph Builder::take() {
   GC_CHECK(ended_ || graph_.layer_begin.empty(), "end_layers is missing");
   verify(graph_);

@@ -50,7 +50,7 @@ struct AttentionArgs {
   double cap = 0;      // softcap of q.k; 0: none
   double alibi = 0;    // ALiBi: the largest exponent of its slopes; 0: none
   WeightId sinks;      // [heads], or none
-  bool ahead = false;  // later positions are seen too: the step has the whole sequence
+  bool ahead = false;  // later positions are seen too (`window` of them): the step has the whole sequence
 };
 
 struct SsmArgs {
@@ -157,6 +157,7 @@ class Builder {
   void begin_layer(ValueId residual);
   void end_layers(ValueId residual);
   void output(ValueId value);
+  void embedding(ValueId value);  // an encoder's output
 
   const Graph& graph() const { return graph_; }
   const Type& type(ValueId value) const { return graph_.value(value).type; }

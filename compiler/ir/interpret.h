@@ -41,6 +41,13 @@ using See = std::function<void(std::string_view name, const Tensor& value)>;
 
 class Interpreter {
  public:
+  class Step;  // of the interpreter's own files, as is Cache
+  // Keys and values of a sequence in one state: [position, heads * dim].
+  struct Cache {
+    std::vector<float> k, v;
+    int64_t length = 0;
+  };
+
   // The graph must outlive the interpreter. Up to cache_bytes of dequantized weights are kept between rows and runs.
   Interpreter(const Graph& g, ReadRow read, int64_t cache_bytes = int64_t(1) << 30);
 
@@ -52,13 +59,6 @@ class Interpreter {
   void set_context(int64_t positions) { context_ = positions; }
 
  private:
-  class Step;
-  // Keys and values of a sequence in one state: [position, heads * dim].
-  struct Cache {
-    std::vector<float> k, v;
-    int64_t length = 0;
-  };
-
   // All of a weight as f32, or null where the cache is full.
   const float* cached(WeightId id);
   void read_row(WeightId id, int64_t row, float* out);

@@ -103,7 +103,7 @@ TEST(Interpret, TablesTurnLikeAngles) {
 
 TEST(Interpret, ContextChoosesTheFactors) {
   auto at = [](const std::string& tables, int64_t context) {
-    const std::string rope_short = tables.starts_with(", long") ? "rope_short = 16, " : "";
+    const std::string rope_short = tables.find("long_factors") != tables.npos ? "rope_short = 16, " : "";
     return eval("%h = heads(%x) {heads = 2}\n%y = rope(%h, rows.position" + tables +
                     ") {rope_base = 10000, rope_scale = 1, " + rope_short +
                     "rope_dims = 4, rope_neox = true}",

@@ -164,6 +164,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Op> ops;
   std::vector<ValueId> outputs;  // logits first
+  bool encoder = false;          // embeddings, or a classifier's scores, in place of logits
   // Ops of layer i are ops[layer_begin[i], layer_begin[i+1]); before the first: embedding, after the last: head.
   // The residual stream entering layer i is the value layer_input[i]. Kept by every pass.
   std::vector<int32_t> layer_begin;  // n_layer + 1 entries

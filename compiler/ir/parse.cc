@@ -51,7 +51,8 @@ class Parser {
   }
 
   void header() {
-    lex_.expect("graph");
+    g_.encoder = lex_.accept("encoder");
+    if (!g_.encoder) lex_.expect("graph");
     lex_.expect("@");
     g_.name = lex_.name("the graph's name");
     lex_.expect("(");

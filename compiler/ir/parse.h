@@ -1,6 +1,7 @@
 // Reads the text form of graphs.
 //
-//   graph  := "graph" "@" name "(" "rows" ":" "row" "[" "T" "]" {"," state} ")" "->" output {"," output} "{" body "}"
+//   graph  := ("graph" | "encoder") "@" name "(" "rows" ":" "row" "[" "T" "]" {"," state} ")"
+//             "->" output {"," output} "{" body "}"
 //   state  := name ":" kind "[" field int {"," field int} "]"         fields: window heads dim | k_dim v_dim
 //   output := name ":" type
 //   body   := {weight | op} {"layer" int "(" value ")" "{" {op} "}"} ["head" "(" value ")" "{" {op} "}"]

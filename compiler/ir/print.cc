@@ -73,7 +73,7 @@ class Printer {
   std::string value(ValueId v) const { return "%" + name_or_literal(g_.value(v).name); }
 
   void header() {
-    out_ = "graph @" + name_or_literal(g_.name) + "(rows: row[T]";
+    out_ = (g_.encoder ? "encoder @" : "graph @") + name_or_literal(g_.name) + "(rows: row[T]";
     const char* gap = g_.states.size() > 1 ? ",\n    " : ", ";
     for (const State& s : g_.states) out_ += gap + state(s);
     out_ += ")";

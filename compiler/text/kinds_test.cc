@@ -14,6 +14,7 @@
 #include "compiler/text/freeze.h"
 #include "compiler/text/test_vocab.h"
 #include "gtest/gtest.h"
+#include "runtime/text/pair.h"
 #include "runtime/text/tokenizer.h"
 
 namespace gc::text {
@@ -67,6 +68,22 @@ TEST(WordPiece, LongestPiecesOfEachWord) {
   EXPECT_EQ(cased.encode("UN un"), (Ids{0, un}));
 }
 
+Ids pair(const Opened& k, std::string_view query, std::string_view document) {
+  gcrt::Vec<std::int32_t> out;
+  EXPECT_EQ(
+      gcrt::encode_pair(k.tokenizer, {query.data(), query.size()}, {document.data(), document.size()}, out),
+      gcrt::kOk);
+  return Ids(out.begin(), out.end());
+}
+
+TEST(WordPiece, PairsOfTexts) {
+  TestVocab t = wordpiece();
+  std::int32_t un = t.add("▁un", 0), e = t.add("▁e", 0);
+  Opened k(t.vocab);
+  EXPECT_EQ(pair(k, "un", "e un"), (Ids{1, un, 2, e, un, 2}));
+  EXPECT_EQ(pair(k, "", "e"), (Ids{1, 2, e, 2}));
+}
+
 TestVocab unigram() {
   TestVocab t(false);
   t.vocab.model = "t5";
@@ -89,6 +106,16 @@ TEST(Unigram, TheBestSumWins) {
   t.vocab.remove_extra_whitespaces = true;
   Opened merged(t.vocab);
   EXPECT_EQ(merged.encode("  a   b "), (Ids{sp, a, sp, b}));
+}
+
+TEST(Unigram, PairsOfTexts) {
+  TestVocab t = unigram();
+  t.vocab.bos = 1, t.vocab.sep = 2;
+  t.vocab.add_bos = t.vocab.add_sep = true;
+  t.add("▁", -2);
+  std::int32_t a = t.add("▁a", -1), b = t.add("▁b", -1);
+  Opened k(t.vocab);
+  EXPECT_EQ(pair(k, "a", "b"), (Ids{1, a, 2, 2, b, 2}));  // as RoBERTa's
 }
 
 // A map with one prefix: "x" becomes "ab". Units: root, its child "x" with a value, the value.

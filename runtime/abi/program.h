@@ -336,7 +336,7 @@ typedef struct gc_model {
   uint32_t chat_output; /* how answers under the template are read: runtime/text/output/format.h */
   const char* samplers; /* "top_k;temperature": the chain */
   uint32_t pooling;     /* GC_POOLING_*, of embeddings */
-  uint32_t reserved;
+  uint32_t scores; /* 1: in place of embeddings a classifier's scores, of the token that `pooling` names */
 } gc_model;
 
 extern const gc_model gc_the_model;

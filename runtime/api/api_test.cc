@@ -144,6 +144,32 @@ TEST_F(Api, Text) {
   EXPECT_EQ(gcm_token_find(model_, "nosuch"), -1);
 }
 
+TEST_F(Api, ModelsThatGenerateHaveNoEmbeddings) {
+  gcm_model_info info = {};
+  info.size = sizeof info;
+  ASSERT_EQ(gcm_model_get_info(model_, &info), GCM_OK);
+  EXPECT_EQ(info.n_embedding, 0u);
+  start(sizes());
+  const int32_t one[] = {byte('a')};
+  float out[4] = {};
+  size_t n = 77;
+  EXPECT_EQ(gcm_embed(session_, one, 1, GCM_POOLING_USUAL, 1, out, 4, &n), GCM_ERR_UNSUPPORTED);
+  EXPECT_EQ(n, 0u);
+  EXPECT_NE(std::string(gcm_session_error(session_)).find("no encoder"), std::string::npos);
+}
+
+TEST_F(Api, PairsOfTexts) {
+  // The vocabulary adds BOS alone.
+  int32_t ids[8] = {};
+  size_t n = 0;
+  ASSERT_EQ(gcm_tokenize_pair(model_, "a", 1, "bc", 2, ids, 8, &n), GCM_OK);
+  EXPECT_EQ(std::vector<int32_t>(ids, ids + n),
+            (std::vector<int32_t>{fake::kBos, byte('a'), byte('b'), byte('c')}));
+  EXPECT_EQ(gcm_tokenize_pair(model_, "a", 1, "bc", 2, ids, 2, &n), GCM_ERR_FULL);
+  EXPECT_EQ(n, 4u);
+  EXPECT_EQ(gcm_tokenize_pair(model_, nullptr, 1, "bc", 2, ids, 8, &n), GCM_ERR_ARGUMENT);
+}
+
 TEST_F(Api, ChatNeedsOneKindOfInput) {
   gcm_chat chat;
   gcm_chat_init(&chat);

@@ -1,5 +1,6 @@
 // The model's handle, status texts.
 #include "runtime/api/handles.h"
+#include "runtime/core/embedding.h"
 
 using namespace gcrt;
 
@@ -97,6 +98,11 @@ gcm_status gcm_model_get_info(const gcm_model* m, gcm_model_info* out) {
   info.token_eos = has_tokens ? m->tokenizer.meta().eos : -1;
   info.token_eot = has_tokens ? m->tokenizer.meta().eot : -1;
   info.token_pad = has_tokens ? m->tokenizer.meta().pad : -1;
+  if (gives_embeddings(*m->model.program)) {
+    info.n_embedding = m->model.program->n_output;
+    info.gives_scores = facts.scores != 0;
+    info.pooling = static_cast<int32_t>(facts.pooling);
+  }
   return static_cast<gcm_status>(give_result(info, out));
 }
 

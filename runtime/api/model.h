@@ -99,6 +99,10 @@ typedef struct gcm_model_info {
   uint64_t weights_bytes;                             /* mapped, shared by all handles and processes */
   int32_t has_tokenizer, has_chat_template;           /* 1 or 0 */
   int32_t token_bos, token_eos, token_eot, token_pad; /* ids, -1 where there is none */
+  /* Of encoders; 0: the model generates. Floats of an embedding, or of a text's scores where `gives_scores` is 1. */
+  uint32_t n_embedding;
+  int32_t gives_scores; /* 1: a classifier's, as of models that rank documents */
+  int32_t pooling;      /* gcm_pooling: what the model's authors say, and GCM_POOLING_USUAL means */
 } gcm_model_info;
 
 /* `info->size` must be set: sizeof(gcm_model_info). */
@@ -242,6 +246,29 @@ GCM_API uint64_t gcm_saved_bytes(const gcm_session* session, uint32_t seq);
 GCM_API gcm_status gcm_save(gcm_session* session, uint32_t seq, void* bytes, uint64_t capacity);
 /* The sequence's own tokens are forgotten, on failure too. */
 GCM_API gcm_status gcm_restore(gcm_session* session, uint32_t seq, const void* bytes, uint64_t size);
+
+/* ---- Embeddings, of encoders ---- */
+
+/* What a text's embedding is made of. */
+typedef enum gcm_pooling {
+  GCM_POOLING_NONE = 0, /* one embedding for each token */
+  GCM_POOLING_MEAN = 1, /* the mean of its tokens' */
+  GCM_POOLING_FIRST = 2,
+  GCM_POOLING_LAST = 3,
+  GCM_POOLING_USUAL = 4 /* what gcm_model_info says; of models that give scores the only one */
+} gcm_pooling;
+
+/* The embedding of a text, which is run whole: at most n_batch tokens, with those that gcm_tokenize() adds under
+ * GCM_TEXT_SPECIAL. `normalize` 1: of length 1; scores stay as they are. Sequence 0 is empty afterwards. `n_floats` gets how
+ * many there are, also when `capacity` is too small (GCM_ERR_FULL, and nothing is written).
+ * Sessions of encoders have room for outputs of all tokens of a step, whatever n_outputs; gcm_prefill() and its kin
+ * refuse them (GCM_ERR_UNSUPPORTED), as this refuses models that generate. */
+GCM_API gcm_status gcm_embed(gcm_session* session, const int32_t* ids, size_t n, int pooling, int normalize,
+                             float* embedding, size_t capacity, size_t* n_floats);
+/* The ids of a query and a document as models that rank expect them together. As gcm_tokenize(). */
+GCM_API gcm_status gcm_tokenize_pair(const gcm_model* model, const char* query, size_t query_bytes,
+                                     const char* document, size_t document_bytes, int32_t* ids,
+                                     size_t capacity, size_t* n_ids);
 
 /* ---- Sampling ---- */
 

@@ -1,5 +1,6 @@
 // Sessions: steps, logits, lengths, saved sequences.
 #include "runtime/api/handles.h"
+#include "runtime/core/embedding.h"
 #include "runtime/core/saved_sequence.h"
 
 using namespace gcrt;
@@ -33,7 +34,7 @@ Status set_up(const gcm_model& m, const gcm_session_options* given, Setup* out, 
   s.n_ctx = o.n_ctx;
   s.n_seqs = o.n_seqs;
   s.n_ubatch = o.n_batch;
-  s.n_outputs = o.n_outputs;
+  s.n_outputs = gives_embeddings(*m.model.program) ? o.n_batch : o.n_outputs;
   s.kv_type = o.kv_type;
   s.workers = o.threads;
   s.most_k = kMostChosen;

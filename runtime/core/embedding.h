@@ -1,5 +1,6 @@
 #pragma once
 // A text's embedding from those of its tokens, as encoders give them: their mean, the first or the last, then of length 1.
+// Of models that rank, a classifier's scores of one token in its place, as they are.
 #include <stdint.h>
 
 #include "runtime/base/span.h"

@@ -19,7 +19,6 @@ std::string attn_unsupported(const AttnSpec& spec) {
   if (spec.rope.dims % 2 != 0 || spec.rope.dims > spec.k_dim) {
     return cat("RoPE of ", spec.rope.dims, " dimensions of heads of ", spec.k_dim);
   }
-  if (spec.ahead && spec.window > 0) return "attention to later positions with a window";
   if (spec.k_dim % 2 != 0) return cat("key heads of ", spec.k_dim, " (odd)");
   if (spec.out == ir::Elem::Q16 && spec.v_dim % 32 != 0) {
     return cat("quantized attention output for value heads of ", spec.v_dim, " (not a multiple of 32)");

@@ -38,7 +38,7 @@ struct AttnSpec {
   float scale = 1;
   float cap = 0;  // 0: none
   bool ahead =
-      false;  // rows see all positions of their sequence that the step has, later ones too; no window, no alibi
+      false;  // rows see all positions of their sequence that the step has, later ones too: `window` of them either way
   float alibi = 0;  // largest exponent of ALiBi's slopes (ir::alibi_slope), 0: none
   bool q_norm = false, k_norm = false, sinks = false;
   float eps = 0;  // of the norms

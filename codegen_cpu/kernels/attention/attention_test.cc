@@ -225,6 +225,9 @@ TEST(Attention, LaterPositionsToo) {
   for (int kv_type : {GC_KV_F32, GC_KV_BF16}) {
     for (std::int64_t tokens : {1, 3, 70, 600})
       expect_agrees(with(shape(4, 2, 64, kv_type), [](AttnSpec& s) { s.ahead = true; }), tokens, {tokens});
+    for (std::int64_t window : {1, 9, 200})
+      expect_agrees(with(shape(4, 2, 64, kv_type), [&](AttnSpec& s) { s.ahead = true, s.window = window; }),
+                    700, {700});
   }
 }
 

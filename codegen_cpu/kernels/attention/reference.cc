@@ -86,7 +86,8 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
     }
     for (std::int64_t t = 0; t < tokens; ++t) {
       const std::int64_t lo = spec.window > 0 ? std::max<std::int64_t>(0, t - spec.window + 1) : 0;
-      const std::int64_t last = spec.ahead ? tokens - 1 : t;
+      const std::int64_t reach = spec.window > 0 ? t + spec.window - 1 : tokens;
+      const std::int64_t last = spec.ahead ? std::min(tokens - 1, reach) : t;
       for (std::int64_t h = kv * spec.group(); h < (kv + 1) * spec.group(); ++h) {
         const auto q = head(spec, x + t * columns + h * spec.k_dim, weights.q_norm, weights.rope_base, t);
         std::vector<double> s;

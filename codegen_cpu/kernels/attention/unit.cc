@@ -74,6 +74,10 @@ Unit emit_unit(Emitter& e, const AttnSpec& spec, Value* step, Value* unit) {
     u.lo = b.CreateSelect(b.CreateICmpSGT(first, e.i64(0)), first, e.i64(0));
   }
   u.last = spec.ahead ? b.CreateCall(attn_last(e), {step, u.seq}) : u.pos;
+  if (spec.ahead && spec.window > 0) {
+    Value* reach = b.CreateAdd(u.pos, e.i64(spec.window - 1));
+    u.last = b.CreateSelect(b.CreateICmpSLT(reach, u.last), reach, u.last);
+  }
   return u;
 }
 

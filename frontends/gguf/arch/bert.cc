@@ -4,7 +4,9 @@
 //                  positions       network                                   besides
 //   bert           a table         GELU, ungated                             also RoBERTa's, whose files begin their table
 //                                                                            behind its padding
+//   jina-bert-v3   RoPE, halves    GELU, ungated
 //   nomic-bert     RoPE, halves    SiLU-gated, without biases
+//   nomic-bert-moe RoPE, halves    GELU, ungated; every few layers experts, softmax over all of them as it is
 //   jina-bert-v2   ALiBi           GELU, gated (or in one matrix) or not     norms of q and k, a second norm of attention
 //
 // Tokens have types; all are of the first here ("sentence A"), whose row is a bias of the embedding.
@@ -15,9 +17,11 @@
 #include "compiler/base/strings.h"
 #include "compiler/blocks/attention.h"
 #include "compiler/blocks/ffn.h"
+#include "compiler/blocks/moe.h"
 #include "compiler/blocks/norm.h"
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/arch/decoder.h"
+#include "frontends/gguf/arch/embedding.h"
 #include "frontends/gguf/arch/keys.h"
 #include "frontends/gguf/arch/tensors.h"
 
@@ -30,6 +34,7 @@ struct Variant {
   double alibi = 0;  // largest exponent of its slopes
   ir::Fn fn = ir::Fn::gelu_tanh;
   bool ffn_biases = true;
+  bool experts = false;  // of every moe_every_n_layers layers the second
 };
 
 struct Layer {
@@ -38,23 +43,8 @@ struct Layer {
   blocks::Norm attn_norm, second_norm,
       ffn_norm;  // behind attention, behind that and the input again, behind the network
   blocks::Ffn ffn;
+  blocks::Moe moe;  // in its place
 };
-
-// pooling_type: 0 none, 1 mean, 2 first, 3 last.
-ModelInfo::Pooling pooling_of(const Keys& keys) {
-  switch (keys.file().get_u32(keys.full("pooling_type"), 0)) {
-    case 0:
-      return ModelInfo::Pooling::None;
-    case 1:
-      return ModelInfo::Pooling::Mean;
-    case 2:
-      return ModelInfo::Pooling::First;
-    case 3:
-      return ModelInfo::Pooling::Last;
-    default:
-      keys.unsupported("pooling_type", "classifiers and rerankers are not supported");
-  }
-}
 
 // The first row of a table [types, n_embd], as a vector.
 ir::WeightId first_type(const Tensor& types, const File& file, ir::Builder& b, std::int64_t n_embd) {
@@ -82,7 +72,28 @@ blocks::Ffn network(Tensors& tensors, const Variant& v, const std::string& p, st
   return f;
 }
 
-Layer layer_of(Tensors& tensors, const Variant& v, const DecoderSizes& s, std::int64_t i) {
+struct Experts {
+  std::int64_t n = 0, used = 0, every = 0;
+};
+
+Experts experts_of(const Keys& keys, const Variant& v) {
+  if (!v.experts || keys.size("moe_every_n_layers") == 0) return {};
+  return {keys.size("expert_count"), keys.size("expert_used_count"), keys.size("moe_every_n_layers")};
+}
+
+blocks::Moe mixture(Tensors& tensors, const Variant& v, const Experts& e, const std::string& p,
+                    std::int64_t n_ff, std::int64_t n_embd) {
+  blocks::Moe m{.router = tensors.linear(p + "ffn_gate_inp", e.n, n_embd)};
+  m.route.used = e.used;
+  m.experts.used = e.used;
+  m.experts.fn = v.fn;
+  m.experts.up = tensors.stack(p + "ffn_up_exps.weight", e.n, n_ff, n_embd);
+  m.down = tensors.stack(p + "ffn_down_exps.weight", e.n, n_embd, n_ff);
+  return m;
+}
+
+Layer layer_of(Tensors& tensors, const Variant& v, const DecoderSizes& s, const Experts& experts,
+               std::int64_t i) {
   const auto kind = blocks::Norm::Kind::Layer;
   Layer l{.prefix = layer_prefix(i)};
   const std::string& p = l.prefix;
@@ -98,7 +109,11 @@ Layer layer_of(Tensors& tensors, const Variant& v, const DecoderSizes& s, std::i
   l.attn.out = tensors.linear(p + "attn_output", s.n_embd, heads.out_cols());
   l.attn_norm = tensors.norm(kind, p + "attn_output_norm", s.n_embd, s.eps);
   l.second_norm = layer_norm_if(tensors, p + "attn_norm_2", s.n_embd, s.eps);
-  l.ffn = network(tensors, v, p, s.n_ff[i], s.n_embd);
+  if (experts.every > 1 && i % experts.every == 1) {
+    l.moe = mixture(tensors, v, experts, p, s.n_ff[i], s.n_embd);
+  } else {
+    l.ffn = network(tensors, v, p, s.n_ff[i], s.n_embd);
+  }
   l.ffn_norm = tensors.norm(kind, p + "layer_output_norm", s.n_embd, s.eps);
   return l;
 }
@@ -107,9 +122,10 @@ LoadedModel load(const File& file, const Variant& v) {
   // Keys.
   const Keys keys(file, v.name);
   std::vector<std::string> warnings;
-  refuse_unknown_forms(keys, {.alibi = v.alibi > 0, .ahead = true});
+  refuse_unknown_forms(keys, {.alibi = v.alibi > 0, .experts = v.experts, .ahead = true});
   const DecoderSizes s = decoder_sizes(keys, kLayerNormEps);
-  const ModelInfo::Pooling pooling = pooling_of(keys);
+  const PoolingKey pooling = pooling_key(keys);
+  const Experts experts = experts_of(keys, v);
   std::optional<ir::RopeArgs> rope;
   if (v.rope) rope = rope_args(keys, s.heads[0].k_dim, /*neox=*/true);
 
@@ -126,10 +142,15 @@ LoadedModel load(const File& file, const Variant& v) {
   const blocks::Norm token_norm = tensors.norm(blocks::Norm::Kind::Layer, "token_embd_norm", s.n_embd, s.eps);
   std::vector<Layer> layers;
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
-    layers.push_back(layer_of(tensors, v, s, i));
+    layers.push_back(layer_of(tensors, v, s, experts, i));
     layers.back().attn.rope = rope;
   }
-  tensors.ignore_all("cls.");  // a classifier beside the embedding
+  std::optional<Classifier> classifier;
+  if (pooling == PoolingKey::Ranks) {
+    classifier = classifier_of(tensors, s.n_embd);
+  } else {
+    tensors.ignore_all("cls.");  // a classifier beside the embedding
+  }
   tensors.finish(warnings);
 
   // Graph. x: [T, n_embd].
@@ -145,15 +166,15 @@ LoadedModel load(const File& file, const Variant& v) {
     ir::ValueId h = b.add(x, self_attention(b, x, l.attn, kv, p), p + "attn_residual");
     h = norm(b, h, l.attn_norm, p + "attn_out_norm");
     if (l.second_norm) h = norm(b, b.add(h, x, p + "attn_again"), l.second_norm, p + "attn_norm_2");
-    x = b.add(h, ffn(b, h, l.ffn, p), p + "ffn_residual");
+    x = b.add(h, l.moe ? moe(b, h, h, l.moe, p) : ffn(b, h, l.ffn, p), p + "ffn_residual");
     x = norm(b, x, l.ffn_norm, p + "l_out");
   }
   b.end_layers(x);
-  b.output(b.select(x, "embedding"));
+  end_in_embedding(b, x, classifier ? &*classifier : nullptr);
 
   LoadedModel model{
       .graph = b.take(), .info = model_info(keys, s, {}, tensors), .warnings = std::move(warnings)};
-  model.info.pooling = pooling;
+  tell_pooling(pooling, model.info);
   return model;
 }
 
@@ -164,6 +185,12 @@ LoadedModel load_bert(const File& file) { return load(file, {.name = "bert", .po
 LoadedModel load_nomic_bert(const File& file) {
   return load(file, {.name = "nomic-bert", .rope = true, .fn = ir::Fn::silu, .ffn_biases = false});
 }
+
+LoadedModel load_nomic_bert_moe(const File& file) {
+  return load(file, {.name = "nomic-bert-moe", .rope = true, .experts = true});
+}
+
+LoadedModel load_jina_bert_v3(const File& file) { return load(file, {.name = "jina-bert-v3", .rope = true}); }
 
 LoadedModel load_jina_bert_v2(const File& file) { return load(file, {.name = "jina-bert-v2", .alibi = 8}); }
 

@@ -10,6 +10,7 @@
 #include "compiler/blocks/layer.h"
 #include "compiler/ir/builder.h"
 #include "frontends/gguf/arch/decoder.h"
+#include "frontends/gguf/arch/embedding.h"
 #include "frontends/gguf/arch/experts.h"
 #include "frontends/gguf/arch/latent.h"
 #include "frontends/gguf/arch/recurrent.h"
@@ -28,6 +29,7 @@ struct Shared {
   std::vector<std::int64_t> windows;
   std::vector<bool> rope_pattern;  // with Turned::ByKey
   std::vector<bool> recurrent;     // of each layer, where there are mixers
+  bool ahead = false;              // later positions are seen too
   ir::RopeArgs rope, local_rope;
   LatentSizes latent, local_latent;  // where the form has it
   std::optional<blocks::Temper> temper;
@@ -78,11 +80,12 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
   refuse_unknown_forms(keys, {.alibi = f.alibi_key || f.alibi > 0,
                               .clamp = f.clamp_key,
                               .experts = f.unused_experts || f.experts.in != Form::Experts::In::None,
-                              .ahead = f.ahead});
+                              .ahead = f.ahead || embeds(keys)});
   const char* eps = f.norm == blocks::Norm::Kind::Rms ? kRmsEps : kLayerNormEps;
   const MayBeZero zero{.eps = f.zero_eps, .layers = f.pruned || f.mixer != nullptr};
   Shared k{.s = decoder_sizes(keys, eps, zero, f.latent.local_sizes)};
   k.recurrent = recurrent_layers(keys, f, k.s);
+  k.ahead = f.ahead || (embeds(keys) && !keys.file().get_bool(keys.full("attention.causal"), true));
   for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
   if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f);
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
@@ -90,6 +93,12 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
     k.windows = layer_windows(keys, k.s.n_layer, f.default_window, f.period, f.first_sees_all);
   } else {
     keys.warn_unless_zero("attention.sliding_window", warnings);
+  }
+  for (std::int64_t& window : k.windows) {
+    if (!k.ahead || window == 0) continue;
+    if (!f.centred)
+      keys.unsupported("attention.sliding_window", "windows that see later tokens are not supported here");
+    window = window / 2 + 1;
   }
   if (f.turn != Form::Turn::None) {
     k.rope = rope_args(keys, k.s.heads[0].k_dim, f.turn == Form::Turn::Halves, f.local_dims);
@@ -235,7 +244,7 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
     a.temper = blocks::Temper{.by = 0.1, .period = f.unturned_temper_period, .offset = 1};
   a.alibi = k.alibi;
   a.window = k.windows[layer];
-  a.ahead = f.ahead;
+  a.ahead = k.ahead;
   a.sinks = sinks_of(tensors, f, prefix, a.shape.n_head);
   a.gate = gate_of(tensors, f, prefix, a.shape.n_head, a.shape.out_cols(), k.s.n_embd);
   a.gate_fn = f.gate_fn;
@@ -321,7 +330,8 @@ blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const 
   const bool recurrent = k.recurrent[i] && !alone;
   const bool attends = !alone && (f.mixer == nullptr ? heads.n_head > 0 : !recurrent || f.mixer_beside);
   if (attends || recurrent) {
-    l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
+    const bool none = f.first_unnormed && i == 0 && !tensors.has(l.prefix + f.attn_norm + ".weight");
+    if (!none) l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
     if (attends && f.latent.there) {
       l.latent = latent_attention_of(tensors, f, k, i);
     } else if (attends) {
@@ -383,6 +393,7 @@ LoadedModel load_dense(const File& file, const Form& f) {
   blocks::Linear head = own_head ? tensors.linear("output", s.n_vocab, s.n_embd)
                                  : blocks::Linear{embedding, tensors.find_vector("output.bias", s.n_vocab)};
   if (!f.head_bias) head.bias = {};
+  if (k.ahead) tensors.ignore_all("cls.");  // a classifier beside the embedding
   tensors.finish(warnings);
 
   // Graph. x: the residual stream [T, n_embd].

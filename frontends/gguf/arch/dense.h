@@ -28,6 +28,7 @@ struct Form {
   bool zero_eps = false;    // files may have no epsilon
   const char* token_norm = nullptr;
   const char* attn_norm = "attn_norm";
+  bool first_unnormed = false;  // layer 0 may lack it
   const char* post_attn_norm = nullptr;
   const char* ffn_norm = "ffn_norm";
   const char* post_ffn_norm = nullptr;
@@ -71,9 +72,10 @@ struct Form {
   enum class Sinks { None, Needed, IfThere } sinks = Sinks::None;  // attn_sinks
 
   // Attention.
-  bool ahead = false;         // later positions are seen too, whatever attention.causal says
-  bool clamp_key = false;     // attention.clamp_kqv
-  bool temper_key = false;    // attention.temperature_scale
+  bool ahead = false;       // later positions are seen too, whatever attention.causal says
+  bool centred = false;     // then sliding layers see half of their window before a token and half behind it
+  bool clamp_key = false;   // attention.clamp_kqv
+  bool temper_key = false;  // attention.temperature_scale
   bool score_by_dim = false;  // scores are scaled by 1/d in place of 1/sqrt(d)
   bool qkv_bias = true;       // attn_{qkv,q,k,v}.bias count, where the file has them
   bool gate_in_q = false;     // attn_q has a gate's rows behind each head's query

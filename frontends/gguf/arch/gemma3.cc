@@ -5,6 +5,9 @@
 //   gemma2   every 2nd   no              yes                  scores and logits    46 layers (27B)
 //   gemma3   5 of 6      yes             yes                  logits, if asked     62 layers (27B)
 //
+// and gemma-embedding, a Gemma 3 whose tokens see later ones too (sliding layers half of a window either way) and that ends in
+// embeddings, after up to two matrices; those stand before the mean over tokens, with which they commute.
+//
 // All share: the embedding scaled by sqrt(n_embd), RMS norms (their +1 is already in the file's weights), NEOX RoPE,
 // grouped heads, a GELU(tanh)-gated feed-forward network, and, but for files that bring one, no head of their own.
 //
@@ -21,6 +24,7 @@
 #include "compiler/ir/builder.h"
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/arch/decoder.h"
+#include "frontends/gguf/arch/embedding.h"
 #include "frontends/gguf/arch/keys.h"
 #include "frontends/gguf/arch/tensors.h"
 
@@ -39,7 +43,22 @@ struct Variant {
   bool logit_cap = false;           // the file's final_logit_softcapping counts
   double default_score_cap = 0, default_logit_cap = 0;
   std::int64_t wide_layers = 0;  // number of layers of the size whose queries are scaled by n_embd / n_head
+  bool embeds = false;
 };
+
+// The matrices behind an embedder's last norm.
+struct Projection {
+  blocks::Linear in, out;
+};
+
+Projection projection_of(Tensors& tensors, std::int64_t n_embd) {
+  Projection p;
+  std::int64_t n = n_embd;
+  if (tensors.has("dense_2.weight"))
+    p.in = tensors.linear("dense_2", n = tensors.rows_of("dense_2.weight"), n_embd);
+  if (tensors.has("dense_3.weight")) p.out = tensors.linear("dense_3", n_embd, n);
+  return p;
+}
 
 struct Layer {
   std::string prefix;
@@ -52,7 +71,7 @@ LoadedModel load(const File& file, const Variant& v) {
   // Keys.
   const Keys keys(file, v.name);
   std::vector<std::string> warnings;
-  refuse_unknown_forms(keys);
+  refuse_unknown_forms(keys, {.ahead = v.embeds});
   const DecoderSizes s = decoder_sizes(keys);
   const double score_cap = v.score_cap ? keys.factor("attn_logit_softcapping", v.default_score_cap) : 0;
   const double logit_cap = v.logit_cap ? keys.factor("final_logit_softcapping", v.default_logit_cap) : 0;
@@ -62,6 +81,8 @@ LoadedModel load(const File& file, const Variant& v) {
   } else {
     keys.warn_unless_zero("attention.sliding_window", warnings);
   }
+  for (std::int64_t& window : windows)
+    if (v.embeds && window > 0) window = window / 2 + 1;
   const ir::RopeArgs global_rope = rope_args(keys, s.heads[0].k_dim, /*neox=*/true);
   ir::RopeArgs local_rope = global_rope;
   if (v.local_rope) local_rope.base = 10000, local_rope.scale = 1;
@@ -87,6 +108,7 @@ LoadedModel load(const File& file, const Variant& v) {
     l.attn.query_scale = 1 / std::sqrt(static_cast<double>(query_dim));
     l.attn.cap = score_cap;
     l.attn.window = windows[i];
+    l.attn.ahead = v.embeds;
     l.attn.out = tensors.linear(l.prefix + "attn_output", s.n_embd, heads.out_cols());
     if (v.post_norms) l.post_attn_norm = tensors.rms_norm(l.prefix + "post_attention_norm", s.n_embd, s.eps);
     l.ffn_norm = tensors.rms_norm(l.prefix + "ffn_norm", s.n_embd, s.eps);
@@ -96,6 +118,7 @@ LoadedModel load(const File& file, const Variant& v) {
   }
   const blocks::Norm output_norm = tensors.rms_norm("output_norm", s.n_embd, s.eps);
   const ir::WeightId own_head = tensors.find_matrix("output.weight", s.n_vocab, s.n_embd);
+  const Projection projection = v.embeds ? projection_of(tensors, s.n_embd) : Projection{};
   tensors.finish(warnings);
 
   // Graph. x: the residual stream [T, n_embd].
@@ -104,7 +127,7 @@ LoadedModel load(const File& file, const Variant& v) {
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
     const Layer& l = layers[i];
     b.begin_layer(x);
-    const ir::StateId kv = kv_state(b, i, l.attn.shape, l.attn.window);
+    const ir::StateId kv = kv_state(b, i, l.attn.shape, l.attn.kept_window());
     ir::ValueId h = norm(b, x, l.attn_norm, l.prefix + "attn_norm");
     h = self_attention(b, h, l.attn, kv, l.prefix);
     h = norm(b, h, l.post_attn_norm, l.prefix + "attn_post_norm");
@@ -116,6 +139,15 @@ LoadedModel load(const File& file, const Variant& v) {
   }
   b.end_layers(x);
   x = norm(b, b.select(x, "outputs"), output_norm, "output_norm");  // [R, n_embd]
+  if (v.embeds) {
+    if (projection.in) x = linear(b, x, projection.in, "dense_2");
+    if (projection.out) x = linear(b, x, projection.out, "dense_3");
+    b.embedding(x);
+    LoadedModel model{
+        .graph = b.take(), .info = model_info(keys, s, windows, tensors), .warnings = std::move(warnings)};
+    tell_pooling(pooling_key(keys), model.info);
+    return model;
+  }
   x = b.matmul(x, own_head.valid() ? own_head : embedding, logit_cap > 0 ? "logits_raw" : "logits");
   if (logit_cap > 0) x = b.softcap(x, logit_cap, "logits");
   b.output(x);
@@ -149,6 +181,16 @@ LoadedModel load_gemma3(const File& file) {
                      .post_norms = true,
                      .logit_cap = true,
                      .wide_layers = 62});
+}
+
+LoadedModel load_gemma_embedding(const File& file) {
+  return load(file, {.name = "gemma-embedding",
+                     .slides = true,
+                     .period = 6,
+                     .local_rope = true,
+                     .head_norms = true,
+                     .post_norms = true,
+                     .embeds = true});
 }
 
 }  // namespace gc::gguf

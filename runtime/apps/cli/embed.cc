@@ -1,8 +1,9 @@
 // `OUT embed -p TEXT`: the text's embedding, as a JSON array on a line (with --pooling none one for each token), or raw
-// little-endian f32 with -o.
+// little-endian f32 with -o. Models that rank give scores in its place: of a document (-p) for a --query.
 #include "runtime/apps/cli/app.h"
 #include "runtime/apps/cli/whole_file.h"
 #include "runtime/core/embedding.h"
+#include "runtime/text/pair.h"
 
 namespace gcrt {
 namespace {
@@ -12,6 +13,10 @@ constexpr Str kPoolings[GC_POOLINGS] = {"none", "mean", "cls", "last"};
 bool pooling_of(App& app, const Options& options, uint32_t* pooling) {
   *pooling = gc_the_model.pooling;
   if (options.pooling == nullptr) return true;
+  if (gc_the_model.scores != 0) {
+    app.fail("--pooling: the model gives scores, of the token that it was made for");
+    return false;
+  }
   for (uint32_t i = 0; i < GC_POOLINGS; ++i) {
     if (kPoolings[i] != options.pooling) continue;
     *pooling = i;
@@ -23,6 +28,10 @@ bool pooling_of(App& app, const Options& options, uint32_t* pooling) {
 
 // The ids of --tokens, or those of the text with the tokens that begin and end one.
 bool read_ids(App& app, const Options& options, Vec<int32_t>* ids) {
+  if (options.query != nullptr && gc_the_model.scores == 0) {
+    app.fail("--query: this model gives embeddings, not scores");
+    return false;
+  }
   if (options.tokens != nullptr || options.tokens_file != nullptr) return read_tokens(app, options, ids);
   if ((options.prompt != nullptr) == (options.file != nullptr)) {
     app.fail("no text: -p TEXT or -f FILE");
@@ -41,7 +50,9 @@ bool read_ids(App& app, const Options& options, Vec<int32_t>* ids) {
     return false;
   }
   const Status s =
-      tokenizer.encode(str(text), {.add_special = true, .parse_special = false, .literal = {}}, *ids);
+      options.query != nullptr
+          ? encode_pair(tokenizer, options.query, str(text), *ids)
+          : tokenizer.encode(str(text), {.add_special = true, .parse_special = false, .literal = {}}, *ids);
   if (s != kOk) app.fail_status(s);
   return s == kOk;
 }
@@ -82,7 +93,8 @@ int gc_command_embed(App& app, const Options& options) {
   float* rows = static_cast<float*>(app.memory.get(bytes, 64));
   Vec<float> out(app.memory);
   Status status = rows != nullptr && out.resize(uint64_t{count} * n) ? kOk : kErrMemory;
-  if (status == kOk) status = embed(session, ids, pooling, options.normalize == 2, rows, out.data());
+  const bool normalize = options.normalize == 2 && gc_the_model.scores == 0;
+  if (status == kOk) status = embed(session, ids, pooling, normalize, rows, out.data());
   if (rows != nullptr) app.memory.put(rows, bytes, 64);
   if (status != kOk) return app.fail_status(status);
   if (options.output == nullptr) {

@@ -71,6 +71,7 @@ struct Options {
   uint32_t cache_k = GC_KV_TYPES, cache_v = GC_KV_TYPES;  // GC_KV_TYPES: as the other, or the program's own
   bool decode = false;
   const char* pooling = nullptr;  // of embeddings; null: the model's own
+  const char* query = nullptr;
   int64_t normalize = 2;
   // Generation.
   int64_t n_predict = -1;

@@ -1,0 +1,203 @@
+// Ops with states: attention over the keys and values of the rows' sequences, and recurrences. RoPE, since attention
+// turns what it appends.
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "compiler/base/error.h"
+#include "compiler/ir/interpret_step.h"
+#include "compiler/ir/recur.h"
+#include "compiler/ir/row_math.h"
+#include "compiler/quant/rope_table.h"
+
+namespace gc::ir {
+namespace {
+
+class StateOps : StepOps {
+ public:
+  using StepOps::StepOps;
+
+  void rope() {
+    int64_t dims = op_.i64(AttrName::rope_dims), heads = in(0).dims[1], d = in(0).last();
+    out().data = in(0).data;
+    for (int64_t t = 0; t < in(0).dims[0]; t++)
+      turn_heads(out().row(t * heads), heads, d, dims, angles(rows_[t].position, dims));
+  }
+
+  void attention() {
+    Heads h{in(0).dims[1], in(1).dims[1], in(0).last(), in(2).last()};
+    attend(in(0).data.data(), in(1).data.data(), in(2).data.data(), h);
+  }
+
+  void attention_again() {
+    const State& s = g_.state(op_.state);
+    attend_rows(in(0).data.data(), {in(0).dims[1], s.heads, s.k_dim, s.v_dim});
+  }
+
+  void attn_block() {
+    Heads h{op_.i64(AttrName::heads), op_.i64(AttrName::kv_heads), op_.i64(AttrName::head_dim),
+            op_.i64(AttrName::v_dim)};
+    int64_t nq = h.q * h.d, nk = h.kv * h.d, nv = h.kv * h.dv, count = int64_t(rows_.size());
+    std::vector<float> q, k, v;
+    for (int64_t t = 0; t < count; t++) {
+      const float* x = in(0).row(t);
+      q.insert(q.end(), x, x + nq);
+      k.insert(k.end(), x + nq, x + nq + nk);
+      v.insert(v.end(), x + nq + nk, x + nq + nk + nv);
+    }
+    norm_heads(q, "q_norm", h.d);
+    norm_heads(k, "k_norm", h.d);
+    if (op_.one("rope_fine")) {
+      int64_t dims = op_.i64(AttrName::rope_dims);
+      for (int64_t t = 0; t < count; t++) {
+        auto cos_sin = angles(rows_[t].position, dims);
+        turn_heads(&q[t * nq], h.q, h.d, dims, cos_sin);
+        turn_heads(&k[t * nk], h.kv, h.d, dims, cos_sin);
+      }
+    }
+    attend(q.data(), k.data(), v.data(), h);
+  }
+
+  void recur() {
+    Recurrence r{.op = op_, .out = &out()};
+    for (size_t i = 0; i < op_.inputs.size(); i++) r.in.push_back(&in(int(i)));
+    for (const WeightUse& use : op_.weights)
+      r.weights[slots(op_.kind)[use.slot].name] = step_.whole(use.weight);
+    if (op_.kind == OpKind::ssm_scan) r.decay_of_states = g_.weight(op_.one("a")->weight).shape.size() == 2;
+    const State& state = g_.state(op_.state);
+    for (size_t t = 0; t < rows_.size(); t++) {
+      Cache& cache = step_.cache_of(rows_[t]);
+      const int64_t p = rows_[t].position;
+      if (p != cache.length && p != 0)
+        throw_user("position ", p, " of a sequence of ", cache.length,
+                   " tokens: a recurrent state goes on, or begins anew");
+      if (p == 0) cache.k.assign(size_t(state.recurrent_size()), 0);
+      cache.length = p + 1;
+      recur_row(r, state, int64_t(t), cache.k.data());
+    }
+  }
+
+ private:
+  using Cache = Interpreter::Cache;
+  // Shapes of the attention at hand, from the op's attributes or operands.
+  struct Heads {
+    int64_t q, kv, d, dv;
+  };
+
+  // Whether the op's positions turn by what holds for long contexts.
+  bool long_tables() const {
+    const auto fine = op_.one("rope_fine");
+    const int64_t most =
+        fine ? g_.weight(fine->weight).rope.short_context : op_.i64_or(AttrName::rope_short, 0);
+    return most > 0 && step_.context() > most;
+  }
+
+  // (cos, sin) of the op's RoPE at a position: from its tables, or directly.
+  std::vector<float> angles(int64_t position, int64_t dims) {
+    std::vector<float> cos_sin(static_cast<size_t>(dims));
+    auto fine = op_.one("rope_fine");
+    if (!fine) {
+      auto factors = op_.one(long_tables() ? "long_factors" : "factors");
+      std::span<const float> f;
+      if (factors) f = {step_.whole(factors->weight), size_t(dims / 2)};
+      const int64_t limit = op_.i64_or(AttrName::rope_limit, 0);
+      if (limit > 0 && position >= limit)
+        throw_user("position ", position, " is past the limit of RoPE, ", limit);
+      const RopeParams rope{op_.f32(AttrName::rope_base),
+                            op_.f32(AttrName::rope_scale),
+                            dims,
+                            op_.f32_or(AttrName::rope_low, -1),
+                            op_.f32_or(AttrName::rope_high, -1),
+                            op_.f32_or(AttrName::rope_magnitude, 1)};
+      rope_row(rope, f, position, cos_sin.data());
+      return cos_sin;
+    }
+    WeightId coarse = op_.one("rope_coarse")->weight;
+    const int64_t n = g_.weight(fine->weight).table_rows(), m = g_.weight(coarse).table_rows();
+    if (position / n >= m) throw_user("position ", position, " is past the RoPE tables");
+    std::vector<float> c(static_cast<size_t>(dims));
+    step_.read_row(fine->weight, (long_tables() ? n : 0) + position % n, cos_sin.data());
+    step_.read_row(coarse, (long_tables() ? m : 0) + position / n, c.data());
+    for (int64_t i = 0; i < dims; i += 2) {
+      float re = cos_sin[i] * c[i] - cos_sin[i + 1] * c[i + 1];
+      cos_sin[i + 1] = cos_sin[i] * c[i + 1] + cos_sin[i + 1] * c[i];
+      cos_sin[i] = re;
+    }
+    return cos_sin;
+  }
+
+  void turn_heads(float* x, int64_t heads, int64_t head_dim, int64_t dims,
+                  const std::vector<float>& cos_sin) {
+    for (int64_t h = 0; h < heads; h++)
+      turn(x + h * head_dim, cos_sin.data(), dims, op_.i64(AttrName::rope_neox));
+  }
+
+  void norm_heads(std::vector<float>& x, std::string_view slot, int64_t d) {
+    const float* w = vector(slot);
+    if (!w) return;
+    for (size_t i = 0; i < x.size(); i += size_t(d)) rms_norm(&x[i], w, op_.f32(AttrName::eps), d, &x[i]);
+  }
+
+  // q: [T, heads, d], k: [T, kv_heads, d], v: [T, kv_heads, dv]; every row is appended before any attends.
+  void attend(const float* q, const float* k, const float* v, const Heads& h) {
+    for (size_t t = 0; t < rows_.size(); t++) {
+      Cache& cache = step_.cache_of(rows_[t]);
+      int64_t p = rows_[t].position;
+      if (p < 0 || p > cache.length)
+        throw_user("position ", p, " of a sequence of ", cache.length, " tokens");
+      cache.length = p + 1;
+      cache.k.resize(size_t(cache.length * h.kv * h.d));
+      cache.v.resize(size_t(cache.length * h.kv * h.dv));
+      std::copy_n(k + t * h.kv * h.d, h.kv * h.d, cache.k.end() - h.kv * h.d);
+      std::copy_n(v + t * h.kv * h.dv, h.kv * h.dv, cache.v.end() - h.kv * h.dv);
+    }
+    attend_rows(q, h);
+  }
+
+  void attend_rows(const float* q, const Heads& h) {
+    for (size_t t = 0; t < rows_.size(); t++)
+      for (int64_t head = 0; head < h.q; head++)
+        attend_head(q + (t * h.q + head) * h.d, step_.cache_of(rows_[t]), rows_[t].position, head, h,
+                    out().data.data() + (t * h.q + head) * h.dv);
+  }
+
+  void attend_head(const float* q, const Cache& cache, int64_t position, int64_t head, const Heads& h,
+                   float* y) {
+    int64_t window = op_.i64(AttrName::window), kv = head / (h.q / h.kv);
+    int64_t first = window > 0 ? std::max<int64_t>(0, position + 1 - window) : 0;
+    double scale = op_.f32(AttrName::scale), cap = op_.f32_or(AttrName::cap, 0);
+    double alibi = op_.f32_or(AttrName::alibi, 0);
+    double slope = alibi == 0 ? 0 : alibi_slope(alibi, head, h.q);
+    const float* sinks = vector("sinks");
+    int64_t last = op_.i64_or(AttrName::ahead, 0) ? cache.length - 1 : position;
+    if (window > 0) last = std::min(last, position + window - 1);
+    std::vector<float> score;
+    for (int64_t p = first; p <= last; p++)
+      score.push_back(float(cap_of(float(scale * dot(q, &cache.k[(p * h.kv + kv) * h.d], h.d)), cap) -
+                            slope * std::abs(double(position - p))));
+    float top = *std::max_element(score.begin(), score.end());
+    if (sinks) top = std::max(top, sinks[head]);
+    double sum = sinks ? std::exp(double(sinks[head]) - top) : 0;
+    for (float& s : score) sum += s = std::exp(s - top);
+    for (int64_t p = first; p <= last; p++) {
+      float share = float(score[p - first] / sum);
+      const float* value = &cache.v[(p * h.kv + kv) * h.dv];
+      for (int64_t i = 0; i < h.dv; i++) y[i] += share * value[i];
+    }
+  }
+};
+
+}  // namespace
+
+void interpret_state(Interpreter::Step& step) {
+  StateOps ops(step);
+  const OpKind kind = step.op().kind;
+  if (kind == OpKind::rope) return ops.rope();
+  if (kind == OpKind::attention) return ops.attention();
+  if (kind == OpKind::attention_again) return ops.attention_again();
+  if (kind == OpKind::attn_block) return ops.attn_block();
+  ops.recur();
+}
+
+}  // namespace gc::ir
