@@ -112,6 +112,7 @@ void Machine::call(uint32_t rule, uint32_t to, uint32_t frame) {
 uint32_t Machine::without_turns(uint32_t state, uint32_t frame) {
   if (state < kFirstState || !program_.states[state].star) return frame;
   const Span<const uint32_t> returns = frames_[frame];
+  work_ += returns.size() / 8;
   bool turns = false;
   for (size_t i = 1; i < returns.size(); i += 2) turns |= returns[i] == state;
   if (!turns) return frame;
@@ -164,6 +165,7 @@ void Machine::loop_arrival(uint32_t rule, uint32_t frame) {
 
 void Machine::settle() {
   for (size_t i = 0; i < arrivals_.size() && status_ == kOk; ++i) {
+    ++work_;
     const Return a = {arrivals_[i].state, without_turns(arrivals_[i].state, arrivals_[i].frame)};
     if (seen(a.state, a.frame)) continue;
     if (a.state == kTextEnd) {
@@ -202,6 +204,7 @@ void Machine::enter_calls() {
     const uint32_t rule = pending_[0].rule;
     returns_.clear();
     while (!pending_.empty() && pending_[0].rule == rule) {
+      ++work_;
       if (!returns_.push(pending_[0].to)) broke(kErrMemory);
       pop_heap(pending_.data(), pending_.size(), less);
       pending_.pop();

@@ -93,6 +93,7 @@ class Machine {
   Situation collect(Situation keep);
   size_t bytes() const { return situations_.words() * 4 + frames_.words() * 4 + pages_.size() * kPageBytes; }
   Status status() const { return status_; }
+  uint64_t work() const { return work_; }  // places that new steps came to
   const Program& program() const { return program_; }
 
  private:
@@ -148,6 +149,7 @@ class Machine {
   Vec<uint32_t> seen_when_;
   uint32_t now_ = 0;
   size_t n_seen_ = 0;
+  uint64_t work_ = 0;
   uint32_t flags_ = 0;
   bool turned_ = false, within_ = false;
 };

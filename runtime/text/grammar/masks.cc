@@ -42,6 +42,8 @@ bool Masks::walk(Situation start, uint32_t number, uint64_t most, Span<uint64_t>
       continue;
     }
     if (most-- == 0) return false;
+    stopped_ |= machine_.work() > most_work_;
+    if (stopped_) return true;
     at[node.depth] = s;
     for (int32_t id : trie.own(i)) set_bit(mask, id);
     ++i;
@@ -150,7 +152,7 @@ Status Masks::add(Situation s, uint32_t part, uint32_t depth, Span<uint64_t> mas
     if (status != kOk) return status;
   }
   if (whole) walk(s, part, UINT64_MAX, made.span());
-  if (machine_.status() != kOk) return machine_.status();
+  if (machine_.status() != kOk || stopped_) return machine_.status();
   add_mask(mask, made);
   swap_values(kept_[at].mask, made);
   swap_values(scratch_[depth], made);
@@ -163,7 +165,11 @@ Status Masks::fill(Situation s, Span<uint64_t> mask) {
   while (kept_.size() < kKept)
     if (!kept_.push(Kept(allocator_))) return kErrMemory;
   memset(mask.data(), 0, mask.size() * sizeof(uint64_t));
-  return add(s, RuleMasks::kVocabulary, 0, mask);
+  if (!preparing_) most_work_ = machine_.work() + kMostWork;
+  const Status status = add(s, RuleMasks::kVocabulary, 0, mask);
+  if (!stopped_ || preparing_) return status;
+  stopped_ = false;
+  return kErrFull;
 }
 
 // Where the rule of `l` is returned to, over the rests that leave it.
@@ -188,7 +194,7 @@ Status Masks::prepare_returns(Local& l, uint32_t rule, Span<uint64_t> scratch) {
           const CallEdge& call = p.calls[p.states[state].first_call + c];
           if (call.rule != rules[i]) continue;
           if (p.states[call.to].final && !ends_too(r)) return kErrMemory;
-          if (counts().nodes > kMostPrepared) return kOk;
+          if (prepared_enough()) return kOk;
           const Situation to = machine_.returned(machine_.frame_over_hole(call.to));
           if (machine_.status() != kOk) return machine_.status();
           if (const Status s = add_rests(l, to, 0, UINT32_MAX, 0, scratch, &whole); s != kOk) return s;
@@ -200,6 +206,15 @@ Status Masks::prepare_returns(Local& l, uint32_t rule, Span<uint64_t> scratch) {
 }
 
 Status Masks::prepare() {
+  preparing_ = true;
+  most_work_ = machine_.work() + kMostPreparedWork;
+  const Status s = prepare_states();
+  if (stopped_) forget_situations();
+  preparing_ = stopped_ = false;
+  return s;
+}
+
+Status Masks::prepare_states() {
   const Program& p = machine_.program();
   while (kept_.size() < kKept)
     if (!kept_.push(Kept(allocator_))) return kErrMemory;
@@ -214,7 +229,7 @@ Status Masks::prepare() {
       if (r.start == kNone) continue;
       for (uint32_t state = r.start; state < r.start + r.n_states; ++state) {
         if (!p.states[state].n_bytes) continue;
-        if (counts().nodes > kMostPrepared) return kOk;
+        if (prepared_enough()) return kOk;
         Local* l = rules_.local(state, loop_of[rule], RuleMasks::kVocabulary);
         if (!l) return broken();
         if (l->whole && loop_of[rule]) {
@@ -237,7 +252,7 @@ Status Masks::walk_around(Span<uint64_t> mask) {
   uint32_t random = 1;
   for (int text = 0; text < 4; ++text) {
     Situation s = machine_.start();
-    for (int token = 0; token < 12 && s != kDead && counts().nodes < kMostPrepared; ++token) {
+    for (int token = 0; token < 12 && s != kDead && !prepared_enough(); ++token) {
       if (const Status status = fill(s, mask); status != kOk) return status;
       uint64_t allowed = 0;
       for (uint64_t word : mask) allowed += static_cast<uint64_t>(__builtin_popcountll(word));

@@ -10,6 +10,9 @@
 //
 // The whole vocabulary is walked with the true stack only where rests would take too much memory.
 //
+// Some grammars have ever more situations the longer a text is, since their rules fit into themselves in ways that machine.h
+// does not see to be the same (`s ::= s s s | "a"` counts by twos). A mask that would take seconds is given up: kErrFull.
+//
 // Masks of whole situations are kept too, the last few: within a string the situation is the same after each token.
 #include <stdint.h>
 
@@ -28,7 +31,8 @@ class Masks {
   Masks(const Masks&) = delete;
   Masks& operator=(const Masks&) = delete;
 
-  // Sets the bit of each token that may follow, and no other; ends of the generation are the caller's.
+  // Sets the bit of each token that may follow, and no other; ends of the generation are the caller's. kErrFull: the grammar
+  // is too ambiguous.
   // mask: [vocab.mask_words()].
   Status fill(Situation s, Span<uint64_t> mask);
   // Finds out states' own tokens beforehand, so that no token waits for it: of all states, and of those that rules
@@ -56,6 +60,8 @@ class Masks {
   static constexpr uint64_t kFew = 64;  // steps that are taken with the true stack rather
   static constexpr uint32_t kMostDepth = 16;
   static constexpr uint64_t kMostPrepared = 20'000'000;  // nodes
+  static constexpr uint64_t kMostWork = 100'000'000,
+                            kMostPreparedWork = 5'000'000;  // of the machine (its work())
 
   Status add(Situation s, uint32_t part, uint32_t depth, Span<uint64_t> mask);
   Status add_item(Machine::Item item, uint32_t part, uint32_t depth, Span<uint64_t> mask, bool* whole);
@@ -64,6 +70,10 @@ class Masks {
   Status add_taken(Local& l, uint32_t most, bool counted, Span<uint64_t> mask);
   bool walk(Situation s, uint32_t part, uint64_t most, Span<uint64_t> mask);
   Status walk_around(Span<uint64_t> mask);
+  bool prepared_enough() const {
+    return stopped_ || counts().nodes > kMostPrepared || machine_.work() > kMostPreparedWork;
+  }
+  Status prepare_states();
   Status prepare_returns(Local& l, uint32_t rule, Span<uint64_t> scratch);
   Status broken() const { return machine_.status() != kOk ? machine_.status() : kErrMemory; }
 
@@ -74,6 +84,9 @@ class Masks {
   Vec<Kept> kept_;
   Vec<Vec<uint64_t>> scratch_;  // [depth]
   uint64_t nodes_ = 0, walks_ = 0, fills_ = 0, found_ = 0;
+  uint64_t most_work_ = UINT64_MAX;
+  bool preparing_ = false;
+  bool stopped_ = false;  // at most_work_: masks are not complete
 };
 
 }  // namespace grammar
