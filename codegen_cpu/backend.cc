@@ -5,7 +5,6 @@
 #include "codegen_cpu/kernels/elementwise/elementwise.h"
 #include "codegen_cpu/kernels/head/two_streams.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
-#include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/kv_layout.h"
 #include "codegen_cpu/prompt_rows.h"
 #include "codegen_cpu/roles.h"
@@ -79,6 +78,8 @@ std::string can_experts(const Graph& graph, const Op& op) {
 }
 
 }  // namespace
+
+bool multiplies_coarsely(const Isa& isa) { return prompt_way(isa) == PromptWay::Bytes; }
 
 RouteSpec route_spec(const Graph& graph, const Op& op) {
   const bool chosen = op.i64_or(AttrName::chosen, 0) != 0;
@@ -221,12 +222,9 @@ RopeKernelSpec rope_kernel_spec(const Graph& graph, const Op& op) {
            graph.weight(op.one("rope_fine")->weight).table_rows()}};
 }
 
-// Whole lines; where tiles are loaded and stored an odd number of them, so that the lines of 16 rows lie in as many sets
-// of the cache.
-int64_t CpuBackend::stride_of(int64_t bytes) const {
-  const int64_t lines = (bytes + 63) / 64;
-  return 64 * (isa_.has_amx ? lines | 1 : lines);
-}
+// An odd number of whole lines, so that lines of neighbouring rows, which products write together, lie in as many sets of the
+// cache.
+int64_t CpuBackend::stride_of(int64_t bytes) const { return 64 * ((bytes + 63) / 64 | 1); }
 
 // Up to a whole number of kRowsAtOnce between prompt rows and generated ones.
 int64_t CpuBackend::pad_rows() const { return isa_.roles_differ() ? kRowsAtOnce : 0; }
@@ -347,7 +345,7 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
     const int64_t joint = op.kind == OpKind::matmul_glu ? 2 * 4 * kGluColumnsFewRows * GC_REDUNDANT_ROWS : 0;
     const int64_t k = x.dims[1].size;
     const int64_t rounded = rounds_for_tiles(isa_, graph, op) ? kRowsAtOnce / kBlockRows * block_bytes(k) : 0;
-    return joint + rounded + (multiplies_on_tiles(isa_, graph, op) ? tile_scratch_bytes(isa_, k) : 0);
+    return joint + rounded + (prompt_way_of(isa_, graph, op) ? prompt_scratch_bytes(isa_, k) : 0);
   }
   if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
@@ -370,8 +368,9 @@ int64_t CpuBackend::worker_row_scratch(const Graph& graph, const Op& op) const {
   if (rounds_for_tiles(isa_, graph, op))
     bytes = block_bytes(graph.value(op.inputs[0]).type.dims[1].size) / kBlockRows;
   if (op.kind != OpKind::matmul_glu) return bytes;
-  const bool apart = multiplies_on_tiles(isa_, graph, op) && !glu_joins_on_tiles(isa_, graph, op);
-  return bytes + 2 * (apart ? glu_stride_on_tiles() : 4 * kGluColumnsManyRows);
+  const auto way = prompt_way_of(isa_, graph, op);
+  const bool apart = way && !glu_joins_on_tiles(isa_, graph, op);
+  return bytes + 2 * std::max(apart ? glu_stride(*way) : 0, 4 * kGluColumnsManyRows);
 }
 
 // A split is one range of one row, all its kv heads.

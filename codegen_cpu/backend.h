@@ -4,6 +4,7 @@
 #include "codegen_cpu/experts.h"
 #include "codegen_cpu/isa.h"
 #include "codegen_cpu/kernels/attention/attention.h"
+#include "codegen_cpu/kernels/matmul/prompt_way.h"
 #include "codegen_cpu/kernels/recurrent/recurrent.h"
 #include "codegen_cpu/kernels/route/route.h"
 #include "compiler/backend.h"
@@ -36,6 +37,8 @@ class CpuBackend : public Backend {
   HeadStreams streams_;
 };
 
+// Whether programs for the ISA multiply prompts in 8 bits, as they were told (Isa::coarse_prompts).
+bool multiplies_coarsely(const Isa& isa);
 // The kernels' description of an attn_block or attention, and of a rope.
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
 ConvSpec conv_spec(const ir::Graph& graph, const ir::Op& op);
@@ -48,13 +51,13 @@ RouteSpec route_spec(const ir::Graph& graph, const ir::Op& op);
 ExpertsInSpec experts_in_spec(const ir::Graph& graph, const ir::Op& op);
 ExpertsOutSpec experts_out_spec(const ir::Graph& graph, const ir::Op& op);
 
-// Columns of gate and up that a worker computes before it joins them, for few rows and for many: the products must be
-// long enough to stream, the scratch small enough for the cache. On tiles they are so many for any rows.
+// Columns of gate and up that a worker computes before it joins them: the products must be long enough to stream, the scratch
+// small enough for the cache. By the way of prompt rows, for any number of them; for others few rows and many.
 inline constexpr int64_t kGluColumnsFewRows = 512;
 inline constexpr int64_t kGluColumnsManyRows = 64;
-inline constexpr int64_t kGluColumnsOnTiles = 256;
+constexpr int64_t glu_columns(PromptWay way) { return way == PromptWay::Tiles ? 256 : 384; }
 // Bytes of a row of them: an odd number of lines.
-constexpr int64_t glu_stride_on_tiles() { return 4 * kGluColumnsOnTiles + 64; }
+constexpr int64_t glu_stride(PromptWay way) { return 4 * glu_columns(way) + 64; }
 
 // Panels of the head that a worker computes before it gives them away, when the sink chooses: 4 KB of logits, and for
 // many rows one KB each.

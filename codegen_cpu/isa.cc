@@ -48,7 +48,9 @@ std::vector<Isa> make_table() {
                    ((facts) & BF16DOT) != 0,                        \
                    ((facts) & AMX) != 0,                            \
                    {__VA_ARGS__}});
+#define MACHINE(name, isa)
 #include "codegen_cpu/isa.def"
+#undef MACHINE
 #undef ISA
   return table;
 }
@@ -114,6 +116,12 @@ const Isa& best_host_isa() {
 }
 
 const Isa* isa_by_name(std::string_view name) {
+#define ISA(...)
+#define MACHINE(machine, isa) \
+  if (name == machine) name = isa;
+#include "codegen_cpu/isa.def"
+#undef MACHINE
+#undef ISA
   for (const Isa* isa : usable_isas()) {
     if (isa->name == name) return isa;
   }

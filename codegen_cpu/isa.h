@@ -30,8 +30,11 @@ struct Isa {
   bool has_amx;
   std::vector<CpuFeature> cpu_features;  // all needed to run it
 
-  // Prompt rows multiply in bf16 on tiles, generated rows as integers (roles.h).
-  bool roles_differ() const { return has_amx; }
+  // Not a fact but a wish: prompts may be multiplied in 8 bits where that is faster (kernels/matmul/prompt_way.h).
+  bool coarse_prompts = false;
+
+  // Prompt rows multiply in bf16, generated rows as integers (roles.h).
+  bool roles_differ() const { return has_amx || (has_bf16dot && !coarse_prompts); }
   int f32_lanes() const { return vector_bytes / 4; }
   int vector_registers() const { return has_avx512 ? 32 : 16; }
 };

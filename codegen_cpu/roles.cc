@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen_cpu/kernels/matmul/tile_matmul.h"
+#include "codegen_cpu/kernels/matmul/prompt_way.h"
 #include "compiler/base/error.h"
 
 namespace gc::cpu {
@@ -20,12 +20,12 @@ bool over_outputs(const Graph& graph, const Op& op) {
   return !dims.empty() && dims[0].kind == ir::Dim::Kind::Outputs;
 }
 
-bool can_take_tiles(const Graph& graph, const Op& op) {
+bool multiplies_prompts(const Isa& isa, const Graph& graph, const Op& op) {
   if (over_outputs(graph, op)) return false;
   const auto all = [&](std::initializer_list<const char*> slots) {
     for (const char* slot : slots)
       for (const ir::WeightUse& use : op.slot(slot))
-        if (!has_tile_matmul(graph.weight(use.weight).format)) return false;
+        if (!has_prompt_matmul(prompt_way(isa), graph.weight(use.weight).format)) return false;
     return true;
   };
   switch (op.kind) {
@@ -47,27 +47,28 @@ Elem prompt_form(const Isa& isa, const Graph& graph, ir::ValueId value) {
   bool read = false;
   for (const Op& op : graph.ops) {
     if (std::find(op.inputs.begin(), op.inputs.end(), value) == op.inputs.end()) continue;
-    if (!can_take_tiles(graph, op)) return elem;
+    if (!multiplies_prompts(isa, graph, op)) return elem;
     read = true;
   }
   return read ? Elem::BF16 : elem;
 }
 
-bool multiplies_on_tiles(const Isa& isa, const Graph& graph, const Op& op) {
-  const bool product = op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu;
-  if (product && prompt_form(isa, graph, op.inputs[0]) == Elem::BF16) return true;
-  return rounds_for_tiles(isa, graph, op);
+std::optional<PromptWay> prompt_way_of(const Isa& isa, const Graph& graph, const Op& op) {
+  if (rounds_for_tiles(isa, graph, op)) return PromptWay::Tiles;
+  if (!multiplies_prompts(isa, graph, op)) return std::nullopt;
+  const PromptWay way = prompt_way(isa);
+  if (prompt_form(isa, graph, op.inputs[0]) != prompt_input(way)) return std::nullopt;
+  return way;
 }
 
 bool rounds_for_tiles(const Isa& isa, const Graph& graph, const Op& op) {
-  if (op.kind != OpKind::matmul && op.kind != OpKind::matmul_glu) return false;
+  if (prompt_way(isa) != PromptWay::Tiles || !multiplies_prompts(isa, graph, op)) return false;
   const ir::Type& x = graph.value(op.inputs[0]).type;
-  return isa.has_amx && x.elem == Elem::F32 && x.dims.size() == 2 && x.dims[1].size % 32 == 0 &&
-         can_take_tiles(graph, op);
+  return x.elem == Elem::F32 && x.dims.size() == 2 && x.dims[1].size % 32 == 0;
 }
 
 bool glu_joins_on_tiles(const Isa& isa, const Graph& graph, const Op& op) {
-  if (!isa.has_amx || op.kind != OpKind::matmul_glu || !multiplies_on_tiles(isa, graph, op)) return false;
+  if (op.kind != OpKind::matmul_glu || prompt_way_of(isa, graph, op) != PromptWay::Tiles) return false;
   const auto format = [&](const char* slot) { return graph.weight(op.slot(slot)[0].weight).format; };
   return format("gate") == format("up") && prompt_form(isa, graph, op.results[0]) == Elem::BF16;
 }

@@ -24,7 +24,8 @@ struct Options {
   std::string output;
   Emit emit = Emit::kExecutable;
   std::vector<std::string> cpus = {
-      "native"};  // names of codegen_cpu/isa.def; native: the best this machine runs
+      "native"};           // names or machines of codegen_cpu/isa.def; native: the best this machine runs
+  bool fast_int8 = false;  // prompts in 8 bits where that is faster
   std::string target = "x86_64-linux-gnu";
   Weights weights = Weights::kAuto;
   std::string header;             // of an object, archive or shared library; empty: OUT.h

@@ -154,7 +154,7 @@ class Compilation {
 
     // For each ISA: a schedule with places for all values, and its code. One weight image serves them all.
     std::vector<plan::Plan> plans;
-    isas_ = isas_of(options_);
+    choose_isas();
     choose_shapes(graph);
     if (makes_artifact(options_.emit) && !makes_file()) return;
     for (const cpu::Isa* isa : isas_) {
@@ -228,6 +228,18 @@ class Compilation {
   std::invoke_result_t<F> timed(const char* name, F&& f) {
     const ScopedTiming timing(timings_, name);
     return f();
+  }
+
+  void choose_isas() {
+    const std::vector<const cpu::Isa*> rows = isas_of(options_);
+    told_.reserve(rows.size());
+    for (const cpu::Isa* isa : rows) {
+      told_.push_back(*isa);
+      told_.back().coarse_prompts = options_.fast_int8;
+      isas_.push_back(&told_.back());
+      if (options_.fast_int8 && !cpu::multiplies_coarsely(told_.back()))
+        warn({cat("--fast-int8 changes nothing for ", isa->name)});
+    }
   }
 
   cpu::CpuBackend backend_for(const cpu::Isa& isa) const {
@@ -403,7 +415,8 @@ class Compilation {
   std::vector<Timing> timings_;
   link::LinkInput input_;
   link::ArtifactSizes sizes_;
-  std::vector<const cpu::Isa*> isas_;  // best first
+  std::vector<cpu::Isa> told_;         // rows of the table and what the user wants of them
+  std::vector<const cpu::Isa*> isas_;  // of them, best first
   std::vector<cpu::Tuning> tunings_;
   std::vector<std::string> prefixes_;
   text::FrozenVocab vocab_;

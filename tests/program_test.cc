@@ -243,9 +243,9 @@ double median_nmse(const std::vector<float>& expected, const std::vector<float>&
   return errors[errors.size() / 2];
 }
 
-// All but F32 in bf16 for prompts, in integers or f32 for generated tokens.
+// Whether prompts are multiplied in another way than generated tokens.
 bool roles_differ(const cpu::Isa& isa, const Case& c) {
-  return isa.roles_differ() && c.model.format != Format::F32;
+  return cpu::has_prompt_matmul(cpu::prompt_way(isa), c.model.format);
 }
 
 class Programs : public ::testing::TestWithParam<Case> {};

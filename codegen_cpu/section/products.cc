@@ -1,6 +1,7 @@
 #include "codegen_cpu/backend.h"
 #include "codegen_cpu/glu_panels.h"
 #include "codegen_cpu/heads.h"
+#include "codegen_cpu/kernels/matmul/dot_matmul.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/kernels/row_out/row_out.h"
@@ -25,7 +26,7 @@ class Products : Scope {
     const auto biases = op.slot("bias");
     const auto segments = segments_of(op.slot("rows"), &total);
     const Rows y = rows_of(op.results[0]);
-    if (rounds(op)) over_products(op, row_count(step), [&](const Span& rows) { round(op, rows); });
+    if (rounds(op)) by_way(op, {}, row_count(step), [&](const Span& rows) { round(op, rows); });
     for (size_t i = 0; i < segments.size(); ++i) {
       const Segment& s = segments[i];
       auto [lo, hi] = share(s, total);
@@ -33,7 +34,7 @@ class Products : Scope {
       Value* part = e_.at(y.base, b_.CreateAdd(b_.CreateShl(lo, 6), e_.i64(4 * column)));
       Value* n = b_.CreateSub(hi, lo);
       // Prompt rows first: what they write past their end is overwritten by the generated rows of the same panels.
-      over_products(op, row_count(step), [&](const Span& rows) {
+      by_way(op, {op.inputs[0]}, row_count(step), [&](const Span& rows) {
         product(s, op, rows, panels, e_.at(part, rows.lo, y.stride), y.stride, n);
       });
       if (i < biases.size() && biases[i].weight.valid()) {
@@ -47,14 +48,10 @@ class Products : Scope {
   // Gate and up of a chunk of columns into scratch, then their joint into the row. The chunk is long for few rows, so
   // that weights stream, and short for many, so that the scratch stays in cache.
   void glu(const Step& step, const Op& op) {
-    if (rounds(op))
-      over_products(op, row_count(step), [&](const Span& rows) {
-        round(op, rows);
-        glu_rows(rows, op);
-      });
-    else
-      over_roles({op.inputs[0], op.results[0]}, e_.i64(0), row_count(step),
-                 [&](const Span& rows) { glu_rows(rows, op); });
+    by_way(op, {op.inputs[0], op.results[0]}, row_count(step), [&](const Span& rows) {
+      if (rounds(op)) round(op, rows);
+      glu_rows(rows, op);
+    });
   }
 
   void of_heads(const Step& step, const Op& op) {
@@ -90,18 +87,20 @@ class Products : Scope {
   }
 
  private:
+  // over_roles(), apart where the op has a way for prompt rows.
+  void by_way(const Op& op, std::initializer_list<ir::ValueId> parted, Value* rows,
+              const std::function<void(const Span&)>& body) {
+    if (prompt_way_of(e_.isa(), plan_.graph, op)) return over_roles_apart(e_.i64(0), rows, body);
+    over_roles(parted, e_.i64(0), rows, body);
+  }
+  // How these rows are multiplied: in any way all prompt rows, from row 0 on.
+  std::optional<PromptWay> way(const Op& op, const Span& rows) const {
+    return rows.prompt ? prompt_way_of(e_.isa(), plan_.graph, op) : std::nullopt;
+  }
   bool rounds(const Op& op) const { return rounds_for_tiles(e_.isa(), plan_.graph, op); }
-  // Whether these rows of the op are multiplied on tiles: all prompt rows, from row 0 on.
-  bool on_tiles(const Op& op, const Span& rows) const {
-    return form(op.inputs[0], rows) == ir::Elem::BF16 || (rows.prompt && rounds(op));
-  }
-  void over_products(const Op& op, Value* rows, const std::function<void(const Span&)>& body) {
-    if (rounds(op)) return over_roles_apart(e_.i64(0), rows, body);
-    over_roles({op.inputs[0]}, e_.i64(0), rows, body);
-  }
   // Behind what the tiles use of the scratch: prompt rows rounded, each worker for itself, which costs less than a meet.
   Value* rounded(const Op& op) {
-    return e_.at(frame_.ptr(Slot::scratch), tile_scratch_bytes(e_.isa(), columns(op.inputs[0])));
+    return e_.at(frame_.ptr(Slot::scratch), prompt_scratch_bytes(e_.isa(), columns(op.inputs[0])));
   }
   void round(const Op& op, const Span& rows) {
     if (!rows.prompt) return;
@@ -127,10 +126,14 @@ class Products : Scope {
     const ir::Elem in = form(x_id, rows);
     const Rows x = rows_of(x_id, rows);
     Value* n = b_.CreateSub(rows.hi, rows.lo);
-    if (on_tiles(op, rows)) {
-      Value* from = in == ir::Elem::BF16 ? x.base : rounded(op);
+    const auto way = this->way(op, rows);
+    if (way == PromptWay::Tiles) {
+      Value* from = rounds(op) ? rounded(op) : x.base;
       b_.CreateCall(tile_matmul(e_, s.format, s.cols),
                     {panels, from, y, y_stride, n_panels, n, frame_.ptr(Slot::scratch)});
+    } else if (way) {
+      b_.CreateCall(dot_matmul(e_, s.format, s.cols),
+                    {panels, x.base, x.stride, y, y_stride, n_panels, n, frame_.ptr(Slot::scratch)});
     } else {
       b_.CreateCall(matmul(e_, {s.format, s.cols, in}),
                     {panels, row_at(e_, in, x.base, rows.lo, x.stride), x.stride, y, y_stride, n_panels, n});
@@ -143,7 +146,7 @@ class Products : Scope {
     GC_CHECK(gates.size() == 1 && ups.size() == 1);
     const Segment &gate = gates[0], &up = ups[0];
     const ir::ValueId x = op.inputs[0], y = op.results[0];
-    const bool tiles = on_tiles(op, rows);
+    const std::optional<PromptWay> way = this->way(op, rows);
     const int64_t unit = glu_unit(op.out()), unit_panels = unit / kPanelRows;
     const int64_t units = (gate.rows + unit - 1) / unit;
     auto bound = [&](Value* j) {
@@ -166,12 +169,12 @@ class Products : Scope {
     Value* n = b_.CreateSub(rows.hi, rows.lo);
     Value* few = b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS));
     Value* chunk =
-        tiles ? e_.i64(kGluColumnsOnTiles / unit)
-              : b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit), e_.i64(kGluColumnsManyRows / unit));
-    Value* stride = tiles ? e_.i64(glu_stride_on_tiles()) : b_.CreateMul(chunk, e_.i64(4 * unit));
-    Value* gate_y = e_.at(frame_.ptr(Slot::scratch), tiles ? tile_scratch_bytes(e_.isa(), gate.cols) : 0);
-    if (tiles && rounds(op)) gate_y = e_.at(gate_y, b_.CreateAdd(n, e_.i64(kRowsAtOnce)), rounded_row(op));
-    Value* room = tiles ? b_.CreateAdd(n, e_.i64(kRowsAtOnce)) : n;
+        way ? e_.i64(glu_columns(*way) / unit)
+            : b_.CreateSelect(few, e_.i64(kGluColumnsFewRows / unit), e_.i64(kGluColumnsManyRows / unit));
+    Value* stride = way ? e_.i64(glu_stride(*way)) : b_.CreateMul(chunk, e_.i64(4 * unit));
+    Value* gate_y = e_.at(frame_.ptr(Slot::scratch), way ? prompt_scratch_bytes(e_.isa(), gate.cols) : 0);
+    if (way && rounds(op)) gate_y = e_.at(gate_y, b_.CreateAdd(n, e_.i64(kRowsAtOnce)), rounded_row(op));
+    Value* room = way == PromptWay::Tiles ? b_.CreateAdd(n, e_.i64(kRowsAtOnce)) : n;
     Value* up_y = e_.at(gate_y, b_.CreateMul(stride, room));
     llvm::Function* join = glu_panels(e_, {op.fn(), gate.rows, form(y, rows)});
     loop_chunks(lo, hi, chunk, [&](Value* at, Value* count) {

@@ -66,6 +66,11 @@ Values PairDot::activation(Value* block, int, int step) {
           load_splat(e_.at(block, 8 * step + 4), operand_type())};
 }
 
+Value* PairDot::mac(Value* acc, const Values& w, const Values& x) {
+  for (int i = 0; i < 2; ++i) acc = mac_pairs(acc, w[i], x[i]);
+  return acc;
+}
+
 namespace {
 
 // As pmaddwd multiplies, in plain IR: LLVM may or may not find the instruction.
@@ -73,16 +78,14 @@ class GenericDot : public PairDot {
  public:
   using PairDot::PairDot;
   int latency() const override { return 1; }
-  Value* mac(Value* acc, const Values& w, const Values& x) override {
+  Value* mac_pairs(Value* acc, Value* w, Value* x) override {
     auto& b = e_.b();
-    for (int i = 0; i < 2; ++i) {
-      for (int odd = 0; odd < 2; ++odd) {
-        std::vector<int> lanes;
-        for (int l = 0; l < 16; ++l) lanes.push_back(2 * l + odd);
-        Value* a = b.CreateSExt(b.CreateShuffleVector(w[i], lanes), acc_type());
-        Value* c = b.CreateSExt(b.CreateShuffleVector(x[i], lanes), acc_type());
-        acc = b.CreateAdd(acc, b.CreateMul(a, c));
-      }
+    for (int odd = 0; odd < 2; ++odd) {
+      std::vector<int> lanes;
+      for (int l = 0; l < 16; ++l) lanes.push_back(2 * l + odd);
+      Value* a = b.CreateSExt(b.CreateShuffleVector(w, lanes), acc_type());
+      Value* c = b.CreateSExt(b.CreateShuffleVector(x, lanes), acc_type());
+      acc = b.CreateAdd(acc, b.CreateMul(a, c));
     }
     return acc;
   }
@@ -92,13 +95,15 @@ class GenericDot : public PairDot {
 
 std::unique_ptr<Dot> Dot::generic(Emitter& e) { return std::make_unique<GenericDot>(e); }
 
-std::unique_ptr<Dot> Dot::for_tiles(Emitter& e) {
+std::unique_ptr<PairDot> make_pair_dot(Emitter& e) {
   const Isa& isa = e.isa();
   if (isa.has_vnni) return make_pair_dot_vnni(e);
   if (isa.has_avx512) return make_pair_dot_avx512(e);
   if (isa.vector_bytes == 32) return make_pair_dot_avx2(e);
-  return generic(e);
+  return std::make_unique<GenericDot>(e);
 }
+
+std::unique_ptr<Dot> Dot::for_tiles(Emitter& e) { return make_pair_dot(e); }
 
 std::unique_ptr<Dot> Dot::for_row(Emitter& e) {
   return e.isa().has_vnni ? make_plane_dot_vnni(e) : for_tiles(e);

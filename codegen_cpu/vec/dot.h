@@ -62,7 +62,7 @@ class Dot {
   Emitter& e_;
 };
 
-// Dots of pairs differ in mac() alone.
+// Dots of pairs differ in mac_pairs() alone.
 class PairDot : public Dot {
  public:
   using Dot::Dot;
@@ -73,11 +73,16 @@ class PairDot : public Dot {
   Values weights(Value* step, int offset) final;         // even bytes, odd bytes
   Values activation(Value* block, int, int step) final;  // (x0, x2), (x1, x3)
   void store_activation(Value* q, Value* block) final;   // s16 [8 steps][x0, x2, x1, x3]
+  Value* mac(Value* acc, const Values& w, const Values& x) final;
+  // Half a step: <32 x i16> times <32 x i16>, products of neighbours summed.
+  virtual Value* mac_pairs(Value* acc, Value* w, Value* x) = 0;
 };
 
-std::unique_ptr<Dot> make_pair_dot_avx2(Emitter& e);    // pmaddwd on ymm
-std::unique_ptr<Dot> make_pair_dot_avx512(Emitter& e);  // pmaddwd on zmm
-std::unique_ptr<Dot> make_pair_dot_vnni(Emitter& e);    // vpdpwssd on ymm or zmm
-std::unique_ptr<Dot> make_plane_dot_vnni(Emitter& e);   // vpdpbusd on ymm or zmm
+// The best that the ISA has.
+std::unique_ptr<PairDot> make_pair_dot(Emitter& e);
+std::unique_ptr<PairDot> make_pair_dot_avx2(Emitter& e);    // pmaddwd on ymm
+std::unique_ptr<PairDot> make_pair_dot_avx512(Emitter& e);  // pmaddwd on zmm
+std::unique_ptr<PairDot> make_pair_dot_vnni(Emitter& e);    // vpdpwssd on ymm or zmm
+std::unique_ptr<Dot> make_plane_dot_vnni(Emitter& e);       // vpdpbusd on ymm or zmm
 
 }  // namespace gc::cpu

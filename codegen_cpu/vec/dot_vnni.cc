@@ -42,21 +42,18 @@ class VnniPairDot : public PairDot {
  public:
   using PairDot::PairDot;
   int latency() const override { return 5; }
-  Value* mac(Value* acc, const Values& w, const Values& x) override {
+  Value* mac_pairs(Value* acc, Value* w, Value* x) override {
     const int bytes = e_.isa().vector_bytes;
     const auto id =
         bytes == 64 ? llvm::Intrinsic::x86_avx512_vpdpwssd_512 : llvm::Intrinsic::x86_avx512_vpdpwssd_256;
-    for (int i = 0; i < 2; ++i) {
-      acc = by_parts(bytes, {acc, w[i], x[i]},
-                     [&](const Values& v) { return e_.b().CreateIntrinsic(id, {v[0], v[1], v[2]}); });
-    }
-    return acc;
+    return by_parts(bytes, {acc, w, x},
+                    [&](const Values& v) { return e_.b().CreateIntrinsic(id, {v[0], v[1], v[2]}); });
   }
 };
 
 }  // namespace
 
 std::unique_ptr<Dot> make_plane_dot_vnni(Emitter& e) { return std::make_unique<VnniPlaneDot>(e); }
-std::unique_ptr<Dot> make_pair_dot_vnni(Emitter& e) { return std::make_unique<VnniPairDot>(e); }
+std::unique_ptr<PairDot> make_pair_dot_vnni(Emitter& e) { return std::make_unique<VnniPairDot>(e); }
 
 }  // namespace gc::cpu

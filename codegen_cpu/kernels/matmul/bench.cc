@@ -1,12 +1,13 @@
 // Speed of every matrix kernel on this machine, beside what the machine can do, measured in the same run:
 //   read   GB/s of a prefetched read of as much memory by as many threads
-//   peak   rate of the ISA's product instruction on registers
+//   peak   rate of the ISA's product instruction on registers; a share of it is a share of the issue rate
 // A line is the best of many samples of a millisecond or so, kernel and bound taking turns: short enough to fall between
 // the slices of busy neighbours. One row streams through memory past every cache, the bound from the other half of it.
 //
-//   bazel run --config=bench //codegen_cpu/kernels/matmul:bench -- [--isa=NAME] [--mb=N] [--benchmark_filter=REGEX]
+//   bazel run --config=bench //codegen_cpu/kernels/matmul:bench -- [--isa=NAME [--coarse]] [--mb=N] [--benchmark_filter=REGEX]
 //   ... -- --types[=Q4_K,Q6_K] [--seconds=S]
 //
+// Lines "prompt_": products of prompt rows (dot_matmul.h), --coarse in 8 bits.
 // --mb: megabytes of weights to stream through, by default past every cache; 1 shows what a kernel does from the second
 // level.
 // --types: one row, of every type, as a table: the matrices of a layer of Llama 3.2 1B in random blocks of that type.
@@ -25,6 +26,8 @@
 #include <thread>
 
 #include "codegen_cpu/jit.h"
+#include "codegen_cpu/kernels/matmul/dot_matmul.h"
+#include "codegen_cpu/kernels/matmul/dot_ways.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/matmul/test_data.h"
 #include "codegen_cpu/vec/dot.h"
@@ -36,6 +39,9 @@ namespace {
 
 using llvm::Value;
 using Values = Emitter::Values;
+
+using DotFn = void(const std::uint8_t* panels, const void* x, std::int64_t x_stride, float* y,
+                   std::int64_t y_stride, std::int64_t n_panels, std::int64_t n_rows, std::uint8_t* scratch);
 
 constexpr std::int64_t kSampleBytes = std::int64_t{12} << 20;  // of them a thread reads in one sample
 double line_seconds = 1.5;                                     // a line's samples
@@ -104,6 +110,31 @@ void emit_peak(Emitter& e) {
                                     });
     for (std::size_t i = 0; i < sums.size(); ++i)
       v.store(sums[i], e.at(args["y"], static_cast<std::int64_t>(i) * 64));
+  });
+}
+
+// And with what multiplies prompt rows.
+void emit_peak_of_prompts(Emitter& e) {
+  e.function("peak_prompt", {in("x"), i64("n"), out("y")}, [&](const Args& args) {
+    const std::unique_ptr<Dots> dots = Dots::make(e, prompt_way(e.isa()));
+    Values w;
+    for (int i = 0; i < peak_chains(e.isa()); ++i)
+      w.push_back(e.load(dots->operand_type(), e.at(args["x"], 64 * std::int64_t{i}), 64));
+    Value* factors = e.at(args["x"], 64);
+    auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(e.ptr(), {e.ptr()}, false), "", "=r,0", true);
+    const Values init(peak_chains(e.isa()), dots->start(factors));
+    const Values sums = e.for_range(e.i64(0), args["n"], 1, init, [&](Value*, const Values& in) {
+      Values acc = in;
+      for (int s = 0; s < 8; ++s) {
+        Value* p = e.at(e.b().CreateCall(opaque, {args["x"]}), 4 * s);
+        Value* word = e.load(e.b().getInt32Ty(), p, 4);
+        Value* x = e.b().CreateBitCast(e.b().CreateVectorSplat(16, word), dots->operand_type());
+        for (std::size_t i = 0; i < acc.size(); ++i) acc[i] = dots->mac(acc[i], w[i], x);
+      }
+      return acc;
+    });
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      e.store(sums[i], e.at(args["y"], static_cast<std::int64_t>(i) * 64), 64);
   });
 }
 
@@ -270,6 +301,43 @@ class Bench {
     state.counters["compile_ms"] = compile * 1e3;
   }
 
+  // The product of prompt rows, as a worker of two does it in a layer of `n` rows of weights.
+  void run_prompt(benchmark::State& state, Format format, std::int64_t k, std::int64_t n, std::int64_t rows) {
+    const PromptWay way = prompt_way(isa_);
+    llvm::LLVMContext context;
+    Emitter e(context, isa_, "bench");
+    emit_peak_of_prompts(e);
+    const std::string name(dot_matmul(e, format, k)->getName());
+    quantize(e, k);
+    Jit jit(e);
+    const auto panels = aligned_copy(pack::packed(format, n, k, pack::random_matrix(format, n, k, 1)));
+    const bool q16 = prompt_input(way) == ir::Elem::Q16;
+    const std::int64_t x_stride = act_row_bytes(k), y_stride = 4 * n + 64;
+    auto x = aligned<std::uint8_t>(rows * x_stride);
+    std::memset(x.get(), 0, rows * x_stride);
+    const std::vector<float> values = random_activations(rows * k, 5);
+    if (q16)
+      jit.get<QuantizeFn>("quantize_" + std::to_string(k))(values.data(), k * 4, x.get(), x_stride, rows);
+    auto y = aligned<float>(rows * y_stride / 4);
+    auto scratch = aligned<std::uint8_t>(prompt_scratch_bytes(isa_, k));
+    auto* f = jit.get<DotFn>(name);
+    auto* peak = jit.get<void(const std::uint8_t*, std::int64_t, float*)>("peak_prompt");
+    constexpr std::int64_t kPeakLoops = 5000;
+    const double macs = static_cast<double>(n * k * rows), each = way == PromptWay::Bytes ? 64 : 32;
+    for (auto _ : state) {
+      const auto [ours, bound] = best(
+          [&](int, std::int64_t) {
+            f(panels.get(), x.get(), x_stride, y.get(), y_stride, n / kPanelRows, rows, scratch.get());
+          },
+          [&](int, std::int64_t) { peak(x.get(), kPeakLoops, y.get()); }, 1);
+      const double rate = static_cast<double>(kPeakLoops * 8 * peak_chains(isa_)) / bound;
+      state.counters["GOPS"] = 2 * macs / ours / 1e9;
+      state.counters["peak"] = 2 * each * rate / 1e9;
+      state.counters["share"] = macs / each / ours / rate;
+      state.SetIterationTime(ours);
+    }
+  }
+
  private:
   // The first `bytes` of the memory are panels of random blocks.
   void fill(Format format, std::int64_t k, std::int64_t bytes) {
@@ -318,6 +386,7 @@ void print_types(Bench& bench, std::int64_t bytes, const std::string& types) {
 int main(int argc, char** argv) {
   using namespace gc;
   using namespace gc::cpu;
+  Isa coarse;
   const Isa* isa = &best_host_isa();
   benchmark::Initialize(&argc, argv);
   std::int64_t megabytes = 384;
@@ -328,6 +397,10 @@ int main(int argc, char** argv) {
     const Isa* named = arg.rfind("--isa=", 0) == 0 ? isa_by_name(arg.substr(6)) : nullptr;
     if (named) {
       isa = named;
+    } else if (arg == "--coarse") {
+      coarse = *isa;
+      coarse.coarse_prompts = true;
+      isa = &coarse;
     } else if (arg.rfind("--mb=", 0) == 0) {
       megabytes = std::max(1, std::atoi(arg.c_str() + 5));
     } else if (arg == "--types" || arg.rfind("--types=", 0) == 0) {
@@ -369,6 +442,20 @@ int main(int argc, char** argv) {
       }
     }
   }
+  if (prompt_way(*isa) != PromptWay::Tiles)  // those have tile_bench
+    for (Format format : matmul_formats()) {
+      if (!has_prompt_matmul(prompt_way(*isa), format)) continue;
+      for (std::int64_t rows : {32, 512}) {
+        const std::string title =
+            "prompt_" + std::string(info(format).text_name) + "_2560/rows:" + std::to_string(rows);
+        benchmark::RegisterBenchmark(
+            title.c_str(),
+            [=, &bench](benchmark::State& state) { bench.run_prompt(state, format, 2560, 1280, rows); })
+            ->Iterations(1)
+            ->UseManualTime()
+            ->Unit(benchmark::kMillisecond);
+      }
+    }
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "codegen_cpu/vec/vec.h"
 #include "llvm/IR/Constants.h"
@@ -14,50 +15,69 @@ namespace {
 
 constexpr int kInMantissa = 128;
 // Whether q < 128.
-bool fits_mantissa(const Layout& layout) {
-  std::int32_t most = 0;
-  for (const Plane& plane : layout.planes) most += ((1 << plane.bits) - 1) << plane.at;
-  if (!layout.values().empty()) most = *std::max_element(layout.values().begin(), layout.values().end());
-  return most < kInMantissa;
+bool fits_mantissa(const Layout& layout) { return most_code(layout) < kInMantissa; }
+
+// The two lines of a tile that a step makes. Rounded to nearest, ties away from zero: fewer instructions than
+// vcvtne2ps2bf16 and the shuffle behind it.
+std::array<Value*, 2> pairs_of(Emitter& e, const Layout& layout, Value* step, const CodeFactors& f) {
+  auto& b = e.b();
+  auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
+  const std::array<Value*, 4> values = values_of(e, layout, step, f);
+  const auto rounded = [&](Value* x) {
+    return b.CreateAdd(b.CreateBitCast(x, words), llvm::ConstantInt::get(words, 0x8000));
+  };
+  std::array<Value*, 2> lines;
+  for (int i = 0; i < 2; ++i)
+    lines[i] = halves_joined(e, b.CreateLShr(rounded(values[2 * i]), 16), rounded(values[2 * i + 1]));
+  return lines;
 }
 
-// The two rows of a tile that a step (<64 x i8>: columns 0 to 3 of 16 rows of weights) makes: pairs of its even columns and
-// of its odd ones, as prompt rows have them. Rounded to nearest, ties away from zero: fewer instructions than
-// vcvtne2ps2bf16 and the shuffle behind it.
-std::array<Value*, 2> pairs_of(Emitter& e, bool in_mantissa, Value* step, Value* scale, Value* add) {
+}  // namespace
+
+std::int32_t most_code(const Layout& layout) {
+  if (!layout.values().empty()) return *std::max_element(layout.values().begin(), layout.values().end());
+  std::int32_t most = 0;
+  for (const Plane& plane : layout.planes) most += ((1 << plane.bits) - 1) << plane.at;
+  return most;
+}
+
+CodeFactors code_factors(Emitter& e, const Layout& layout, Value* scale, Value* min) {
+  Vec v(e);
+  const int from = layout.offset + (fits_mantissa(layout) ? kInMantissa : 0);
+  if (from == 0) return {scale, min};
+  return {scale, min ? v.fma(scale, v.splat(-from), min) : v.mul(scale, v.splat(-from))};
+}
+
+std::array<Value*, 4> values_of(Emitter& e, const Layout& layout, Value* step, const CodeFactors& f) {
   auto& b = e.b();
   Vec v(e);
+  const bool in_mantissa = fits_mantissa(layout);
   auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
   auto* halves = llvm::FixedVectorType::get(b.getInt16Ty(), 32);
   const auto word = [&](std::uint64_t n) { return llvm::ConstantInt::get(words, n); };
   const auto value = [&](Value* x) {
-    if (!in_mantissa)
-      x = b.CreateSIToFP(x, v.type());
-    else
-      x = b.CreateBitCast(x, v.type());
-    return add ? v.fma(x, scale, add) : v.mul(x, scale);
+    x = in_mantissa ? b.CreateBitCast(x, v.type()) : b.CreateSIToFP(x, v.type());
+    return f.add ? v.fma(x, f.scale, f.add) : v.mul(x, f.scale);
   };
   Value* even = b.CreateAnd(b.CreateBitCast(step, words), word(0x00ff00ff));
   Value* odd = b.CreateBitCast(b.CreateLShr(b.CreateBitCast(step, halves), 8), words);
-  std::array<Value*, 2> rows;
+  std::array<Value*, 4> values;
   for (int i = 0; i < 2; ++i) {
     Value* codes = i == 0 ? even : odd;
     if (in_mantissa) codes = b.CreateOr(codes, word(0x43004300));
-    Value* low = in_mantissa ? b.CreateShl(codes, 16) : b.CreateAnd(codes, word(0xff));
-    Value* high = in_mantissa ? b.CreateAnd(codes, word(0xffff0000)) : b.CreateLShr(codes, 16);
-    const auto rounded = [&](Value* x) {
-      return b.CreateAdd(b.CreateBitCast(value(x), words), word(0x8000));
-    };
-    low = b.CreateBitCast(b.CreateLShr(rounded(low), 16), halves);
-    high = b.CreateBitCast(rounded(high), halves);
-    std::vector<int> blend;
-    for (int w = 0; w < 32; ++w) blend.push_back(w % 2 ? 32 + w : w);
-    rows[i] = b.CreateShuffleVector(low, high, blend);
+    values[2 * i] = value(in_mantissa ? b.CreateShl(codes, 16) : b.CreateAnd(codes, word(0xff)));
+    values[2 * i + 1] = value(in_mantissa ? b.CreateAnd(codes, word(0xffff0000)) : b.CreateLShr(codes, 16));
   }
-  return rows;
+  return values;
 }
 
-}  // namespace
+Value* halves_joined(Emitter& e, Value* low, Value* high) {
+  auto* halves = llvm::FixedVectorType::get(e.b().getInt16Ty(), 32);
+  std::vector<int> blend;
+  for (int w = 0; w < 32; ++w) blend.push_back(w % 2 ? 32 + w : w);
+  return e.b().CreateShuffleVector(e.b().CreateBitCast(low, halves), e.b().CreateBitCast(high, halves),
+                                   blend);
+}
 
 TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* panel, Value* block,
                        Value* to, Value* ahead)
@@ -85,16 +105,10 @@ TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* 
   e.prefetch(e.at(reader_.scale_at(group_.scales, i_, 0), ahead), 2);
 }
 
-TileUnpack::Factors TileUnpack::factors(int part) {
-  Vec v(e_);
-  Factors f{reader_.scale(reader_.scale_at(group_.scales, i_, part), supers_), nullptr};
-  if (layout_.min != ScaleKind::None) f.add = reader_.min(reader_.min_at(group_.mins, i_, part), supers_);
-  const int from = layout_.offset + (fits_mantissa(layout_) ? kInMantissa : 0);
-  if (from != 0) {
-    Value* shift = v.splat(-from);
-    f.add = f.add ? v.fma(f.scale, shift, f.add) : v.mul(f.scale, shift);
-  }
-  return f;
+CodeFactors TileUnpack::factors(int part) {
+  Value* min =
+      layout_.min == ScaleKind::None ? nullptr : reader_.min(reader_.min_at(group_.mins, i_, part), supers_);
+  return code_factors(e_, layout_, reader_.scale(reader_.scale_at(group_.scales, i_, part), supers_), min);
 }
 
 // Columns 4 s to 4 s + 3. F16 has as many bits as two bf16, so both terms are exact.
@@ -129,7 +143,7 @@ void TileUnpack::step(int s) {
   if (floats_) return float_step(s);
   const int per_part = static_cast<int>(layout_.scale_cols) / 4;
   if (s % per_part == 0) factors_ = factors(s / per_part);
-  const auto rows = pairs_of(e_, fits_mantissa(layout_), steps_[s], factors_.scale, factors_.add);
+  const auto rows = pairs_of(e_, layout_, steps_[s], factors_);
   for (int i = 0; i < 2; ++i) e_.store(rows[i], e_.at(to_, (2 * s + i) * kTileRowBytes), 64);
 }
 

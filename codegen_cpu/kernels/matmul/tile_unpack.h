@@ -4,6 +4,10 @@
 // of bf16 take.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <vector>
+
 #include "codegen_cpu/decode/planes.h"
 #include "codegen_cpu/emitter.h"
 
@@ -13,6 +17,22 @@ inline constexpr std::int64_t kTileRowBytes = 64, kTileBytes = 1024;
 
 // Tiles that 32 columns of a panel make, one after the other.
 inline int tile_terms(Format format) { return format == Format::F16 ? 2 : 1; }
+
+// Weights are scale * q + add of codes that values_of() brings to floats. Codes of up to 7 bits are put into the mantissa of
+// a bf16, 128 + q, which saves their conversion: `add` then takes 128 * scale back.
+struct CodeFactors {
+  llvm::Value* scale;
+  llvm::Value* add;  // or nullptr
+};
+// The largest q of a layout.
+std::int32_t most_code(const Layout& layout);
+// <16 x float>, `min` nullptr where there is none.
+CodeFactors code_factors(Emitter& e, const Layout& layout, llvm::Value* scale, llvm::Value* min);
+// Of a step (<64 x i8>: columns 0 to 3 of 16 rows of weights) the weights of columns 0, 2, 1, 3.
+std::array<llvm::Value*, 4> values_of(Emitter& e, const Layout& layout, llvm::Value* step,
+                                      const CodeFactors& f);
+// The low halves of the words of `low` and the high halves of those of `high`.
+llvm::Value* halves_joined(Emitter& e, llvm::Value* low, llvm::Value* high);
 
 class TileUnpack {
  public:
@@ -29,14 +49,7 @@ class TileUnpack {
 
  private:
   void float_step(int s);
-
-  // Weights are scale * q + add. Codes of up to 7 bits are put into the mantissa of a bf16, 128 + q, which saves their
-  // conversion: `add` then takes 128 * scale back.
-  struct Factors {
-    Value* scale;
-    Value* add;  // or nullptr
-  };
-  Factors factors(int part);
+  CodeFactors factors(int part);
 
   Emitter& e_;
   const Layout& layout_;
@@ -46,7 +59,7 @@ class TileUnpack {
   GroupParts group_;
   PanelReader::Supers supers_;
   std::vector<Value*> steps_;
-  Factors factors_{};
+  CodeFactors factors_{};
 };
 
 }  // namespace gc::cpu
