@@ -6,6 +6,7 @@
 #include "runtime/abi/image.h"
 #include "runtime/base/format.h"
 #include "runtime/core/cpu_features.h"
+#include "runtime/core/huge_pages.h"
 #include "runtime/core/session.h"
 #include "runtime/core/sidecar.h"
 
@@ -63,6 +64,9 @@ Status open_model(Str isa, Str sidecar, Model* model, Span<char> message) {
     return kErrImage;
   }
   model->weights = gc_image_data(image);
+  // What the page cache doesn't have yet is then read into large pages, where the file system can.
+  const uint64_t mapped = gc_weights.size & ~(kHugePage - 1);
+  if (mapped != 0) want_huge_pages(const_cast<gc_image_header*>(image), mapped);
   return kOk;
 }
 
