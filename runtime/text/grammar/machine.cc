@@ -103,23 +103,24 @@ void Machine::call(uint32_t rule, uint32_t to, uint32_t frame) {
   if (to >= kFirstState && program_.states[to].tail && below[0] == 0) {
     for (size_t i = 1; i < below.size(); i += 2) add({below[i], below[i + 1]});
   } else {
-    add({to, without_turns(to, frame)});
+    add({to, frame});
   }
 }
 
-// The frame of a state that is a repetition by itself, with what its returns to that state return to in their place. Those
-// frames were made so too, so once is enough.
-uint32_t Machine::without_turns(uint32_t state, uint32_t frame) {
-  if (state < kFirstState || !program_.states[state].star) return frame;
+// A frame of a rule, with what its returns to the end of the same rule return to in their place. Those frames were made so
+// too, so once is enough.
+uint32_t Machine::without_turns(const ProgramRule& rule, uint32_t frame) {
+  const uint32_t again = rule.again;
+  if (again == kNone) return frame;
   const Span<const uint32_t> returns = frames_[frame];
   work_ += returns.size() / 8;
   bool turns = false;
-  for (size_t i = 1; i < returns.size(); i += 2) turns |= returns[i] == state;
+  for (size_t i = 1; i < returns.size(); i += 2) turns |= returns[i] == again;
   if (!turns) return frame;
   flat_.clear();
   bool ok = true;
   for (size_t i = 1; i < returns.size(); i += 2) {
-    if (returns[i] != state) {
+    if (returns[i] != again) {
       ok = ok && flat_.push({returns[i], returns[i + 1]});
       continue;
     }
@@ -166,7 +167,7 @@ void Machine::loop_arrival(uint32_t rule, uint32_t frame) {
 void Machine::settle() {
   for (size_t i = 0; i < arrivals_.size() && status_ == kOk; ++i) {
     ++work_;
-    const Return a = {arrivals_[i].state, without_turns(arrivals_[i].state, arrivals_[i].frame)};
+    const Return a = arrivals_[i];
     if (seen(a.state, a.frame)) continue;
     if (a.state == kTextEnd) {
       flags_ |= kEnds;
@@ -193,7 +194,7 @@ void Machine::settle() {
 
 void Machine::enter(uint32_t rule, uint32_t frame) {
   const ProgramRule& r = program_.rules[rule];
-  if (r.body == kNone) return take_calls(r.start, frame);
+  if (r.body == kNone) return take_calls(r.start, without_turns(r, frame));
   call(r.body, r.loop, count_frame(rule, 0, frame));
 }
 

@@ -6,10 +6,11 @@
 // A frame is a set of returns {state, frame}, not one: all who call a rule at a place share one frame for it, so the
 // number of items grows with the rules and not with the ways to read the text (a graph-structured stack; GLL parsing
 // with structure in place of positions). A call in last place passes on its caller's returns, so right recursion and
-// lists need no stack. Who returns to a place that is a repetition by itself (State::star: what follows `s` in
-// `s ::= s s | "a"`), and from there to the same place of its caller, returns to the caller at once: the inner turns are
-// turns of the outer one, so however deep a text is read into such a rule, one frame is all. The frame of a counted repetition has a count; of two counts that both may end, only the
-// smaller is kept, since it allows all that the other does.
+// lists need no stack. Who returns into a rule and would, at its end, return to the end of the same rule
+// (ProgramRule::again: what may follow `s` in `s ::= s s | "a"`), returns to what that returns to: more at the inner end is
+// more at the outer one, so however deep a text is read into such a rule, one frame is all. The frame of a counted
+// repetition has a count; of two counts that both may end, only the smaller is kept, since it allows all that the other
+// does.
 //
 // The bottom of a stack returns to kTextEnd. One that begins at kHole stands for any stack: what a rule allows by
 // itself is found out over it (masks.h). A repetition's frame over a hole may be of no certain count (kAnyCount): it
@@ -124,7 +125,7 @@ class Machine {
   uint32_t plain_frame(Vec<Return>& returns);
   uint32_t count_frame(uint32_t rule, uint32_t count, uint32_t below);
   void drop_dominated(Vec<Return>& returns);
-  uint32_t without_turns(uint32_t state, uint32_t frame);
+  uint32_t without_turns(const ProgramRule& rule, uint32_t frame);
   bool seen(uint32_t state, uint32_t frame);
   void broke(Status s) {
     if (status_ == kOk) status_ = s;

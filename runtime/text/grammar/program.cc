@@ -25,7 +25,6 @@ class Maker {
         targets_(n.allocator()),
         alive_(n.allocator()),
         todo_(n.allocator()),
-        ends_(n.allocator()),
         back_(n.allocator()),
         back_first_(n.allocator()) {}
 
@@ -33,7 +32,7 @@ class Maker {
     if (!out_.rules.resize(n_.n_rules())) return kErrMemory;
     // The ends of the stack.
     for (uint32_t i = 0; i < kFirstState; ++i)
-      if (!out_.states.push({0, 0, 0, 0, false, false, false, kNone})) return kErrMemory;
+      if (!out_.states.push({0, 0, 0, 0, false, false, kNone})) return kErrMemory;
     for (uint32_t r : analysis_.rules())
       if (const Status s = analysis_.useful(r) ? make_rule(r) : kOk; s != kOk) return s;
     out_.root = root;
@@ -60,7 +59,7 @@ class Maker {
       made.body = rule.repeated;
       made.min = rule.min, made.max = rule.max;
       made.loop = static_cast<uint32_t>(out_.states.size());
-      return out_.states.push({0, 0, 0, 0, false, false, false, r}) ? kOk : kErrMemory;
+      return out_.states.push({0, 0, 0, 0, false, false, r}) ? kOk : kErrMemory;
     }
     const size_t states = out_.states.size(), bytes = out_.bytes.size(), calls = out_.calls.size();
     made.start = static_cast<uint32_t>(states);
@@ -70,7 +69,9 @@ class Maker {
       s = make_states(rule.body, false, kMostStates);
     }
     made.n_states = static_cast<uint32_t>(out_.states.size() - states);
-    return s == kOk ? trim(states) : s;
+    if (s == kOk) s = trim(states);
+    if (s == kOk && end_state_ != kNone && !out_.states[end_state_].tail) made.again = end_state_;
+    return s;
   }
 
   // The state of a set of nodes (of one node alone, where sets are too many).
@@ -99,6 +100,10 @@ class Maker {
         return kErrFull;
       if (const Status s = make_state(i, deterministic); s != kOk) return s;
     }
+    const uint32_t made = base_ + static_cast<uint32_t>(sets_.size());
+    end_state_ = state_of(Span<const uint32_t>(&end_, 1));
+    if (end_state_ == kNone) return kErrMemory;
+    if (end_state_ >= made) end_state_ = kNone;  // nothing leads to the end alone
     return kOk;
   }
 
@@ -107,7 +112,6 @@ class Maker {
                    0,
                    static_cast<uint32_t>(out_.calls.size()),
                    0,
-                   false,
                    false,
                    false,
                    kNone};
@@ -225,31 +229,6 @@ class Maker {
       s.n_calls = kept;
       s.tail = s.final && s.n_bytes == 0 && s.n_calls == 0;
     }
-    return find_stars(first);
-  }
-
-  // The final states that a state leads to, itself among them: one, or kMany of them. Found backwards by the links that
-  // trim() left; no state changes more than twice.
-  Status find_stars(size_t first) {
-    constexpr uint32_t kMany = kNone - 1;
-    const size_t n = out_.states.size() - first;
-    ends_.clear(), todo_.clear();
-    if (!ends_.resize(n)) return kErrMemory;
-    for (uint32_t i = 0; i < n; ++i) {
-      ends_[i] = out_.states[first + i].final ? i : kNone;
-      if (ends_[i] != kNone && !todo_.push(i)) return kErrMemory;
-    }
-    while (!todo_.empty()) {
-      const uint32_t i = todo_.back();
-      todo_.pop();
-      for (uint32_t b = back_first_[i]; b != kNone; b = back_[b].next) {
-        uint32_t& end = ends_[back_[b].from];
-        if (end == ends_[i] || end == kMany) continue;
-        end = end == kNone ? ends_[i] : kMany;
-        if (!todo_.push(back_[b].from)) return kErrMemory;
-      }
-    }
-    for (uint32_t i = 0; i < n; ++i) out_.states[first + i].star = ends_[i] == i;
     return kOk;
   }
 
@@ -261,13 +240,12 @@ class Maker {
   Analysis& analysis_;
   Program& out_;
   Interner sets_;
-  uint32_t base_ = 0, end_ = 0, last_to_ = 0;
+  uint32_t base_ = 0, end_ = 0, end_state_ = kNone, last_to_ = 0;
   Vec<uint32_t> set_;
   Vec<Arc> arcs_;
   Vec<uint32_t> targets_;
   Vec<uint8_t> alive_;
   Vec<uint32_t> todo_;
-  Vec<uint32_t> ends_;
   Vec<Back> back_;
   Vec<uint32_t> back_first_;
 };

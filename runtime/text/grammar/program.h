@@ -38,8 +38,7 @@ struct State {
   uint32_t first_byte, n_bytes;  // ascending by lo; disjoint in deterministic rules
   uint32_t first_call, n_calls;
   bool final;
-  bool tail;  // final, and nothing else: who returns here returns further
-  bool star;  // final, and all ways on come back here before the rule ends: once more is no more
+  bool tail;                // final, and nothing else: who returns here returns further
   uint32_t repeat = kNone;  // the counted repetition that goes round here
 };
 struct ProgramRule {
@@ -47,7 +46,10 @@ struct ProgramRule {
   // Of a repetition: `body` min to max times; `loop` is where each time ends.
   uint32_t body = kNone, min = 0, max = 0, loop = kNone;
   uint32_t n_states = 0;  // from start on
-  uint32_t rank = 0;      // rules that begin with a call of others stand before them
+  // The state of the rule's end, where more may follow: what may follow it may follow any way through the rule, so coming
+  // there once more, in a rule within the rule, adds nothing. kNone: the rule is over at its end.
+  uint32_t again = kNone;
+  uint32_t rank = 0;  // rules that begin with a call of others stand before them
 };
 
 struct Program {
