@@ -11,6 +11,7 @@ namespace gc::gguf {
 PoolingKey pooling_key(const Keys& keys) {
   switch (keys.file().get_u32(keys.full("pooling_type"), 0)) {
     case 0:
+    case 0xffffffff:  // "unspecified", as saved models have it
       return PoolingKey::None;
     case 1:
       return PoolingKey::Mean;
