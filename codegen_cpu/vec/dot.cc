@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "compiler/base/error.h"
+#include "llvm/IR/InlineAsm.h"
 
 namespace gc::cpu {
 
@@ -69,6 +70,11 @@ Values PairDot::activation(Value* block, int, int step) {
 Value* PairDot::mac(Value* acc, const Values& w, const Values& x) {
   for (int i = 0; i < 2; ++i) acc = mac_pairs(acc, w[i], x[i]);
   return acc;
+}
+
+Value* PairDot::kept(Value* x) {
+  auto* type = llvm::FunctionType::get(x->getType(), {x->getType()}, false);
+  return e_.b().CreateCall(llvm::InlineAsm::get(type, "", e_.isa().has_avx512 ? "=v,0" : "=x,0", false), {x});
 }
 
 namespace {

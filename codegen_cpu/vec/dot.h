@@ -76,6 +76,10 @@ class PairDot : public Dot {
   Value* mac(Value* acc, const Values& w, const Values& x) final;
   // Half a step: <32 x i16> times <32 x i16>, products of neighbours summed.
   virtual Value* mac_pairs(Value* acc, Value* w, Value* x) = 0;
+
+ protected:
+  // x, opaque to LLVM: of sums that are an instruction of their own it would make trees, more than registers hold.
+  Value* kept(Value* x);
 };
 
 // The best that the ISA has.

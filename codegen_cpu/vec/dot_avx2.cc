@@ -9,9 +9,10 @@ class Avx2PairDot : public PairDot {
   using PairDot::PairDot;
   int latency() const override { return 1; }
   Value* mac_pairs(Value* acc, Value* w, Value* x) override {
-    return e_.b().CreateAdd(acc, by_parts(32, {w, x}, [&](const Values& v) {
-                              return e_.b().CreateIntrinsic(llvm::Intrinsic::x86_avx2_pmadd_wd, {v[0], v[1]});
-                            }));
+    return by_parts(32, {acc, w, x}, [&](const Values& v) {
+      Value* products = e_.b().CreateIntrinsic(llvm::Intrinsic::x86_avx2_pmadd_wd, {v[1], v[2]});
+      return kept(e_.b().CreateAdd(v[0], products));
+    });
   }
 };
 

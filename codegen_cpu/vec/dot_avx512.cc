@@ -9,7 +9,8 @@ class Avx512PairDot : public PairDot {
   using PairDot::PairDot;
   int latency() const override { return 1; }
   Value* mac_pairs(Value* acc, Value* w, Value* x) override {
-    return e_.b().CreateAdd(acc, e_.b().CreateIntrinsic(llvm::Intrinsic::x86_avx512_pmaddw_d_512, {w, x}));
+    Value* products = e_.b().CreateIntrinsic(llvm::Intrinsic::x86_avx512_pmaddw_d_512, {w, x});
+    return kept(e_.b().CreateAdd(acc, products));
   }
 };
 
