@@ -1,6 +1,8 @@
 // Speed of every matrix kernel on this machine, beside what the machine can do, measured in the same run:
 //   read   GB/s of a prefetched read of as much memory by as many threads
-//   peak   rate of the ISA's product instruction on registers; a share of it is a share of the issue rate
+//   peak   rate of the ISA's vector product on registers; a share of it is a share of the issue rate, and more than it
+//          (share > 1) is what matrix tiles bring
+//   tiles  rate of tdpbssd on registers, in products of 8 rows by 16 by 32 columns: what plane_tiles.cc needs
 // A line is the best of many samples of a millisecond or so, kernel and bound taking turns: short enough to fall between
 // the slices of busy neighbours. One row streams through memory past every cache, the bound from the other half of it.
 //
@@ -30,9 +32,11 @@
 #include "codegen_cpu/kernels/matmul/dot_ways.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
 #include "codegen_cpu/kernels/matmul/test_data.h"
+#include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/vec/dot.h"
 #include "codegen_cpu/vec/vec.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsX86.h"
 
 namespace gc::cpu {
 namespace {
@@ -138,6 +142,25 @@ void emit_peak_of_prompts(Emitter& e) {
   });
 }
 
+constexpr std::int64_t kTilesOfLoop = 32;
+
+// void(x, i64 n, y): n times kTilesOfLoop products on four tiles in turn.
+void emit_tile_peak(Emitter& e) {
+  e.function("peak_tiles", {in("x"), i64("n"), out("y")}, [&](const Args& args) {
+    const auto tile = [&](int i) { return e.b().getInt8(static_cast<std::uint8_t>(i)); };
+    const auto op = [&](llvm::Intrinsic::ID id, std::initializer_list<Value*> list) {
+      e.b().CreateIntrinsic(id, {}, list);
+    };
+    e.b().CreateCall(tiles_begin(e));
+    for (int t = 0; t < 8; ++t) op(llvm::Intrinsic::x86_tilezero, {tile(t)});
+    e.for_range(e.i64(0), args["n"], 1, [&](Value*) {
+      for (int t = 0; t < kTilesOfLoop; ++t)
+        op(llvm::Intrinsic::x86_tdpbssd, {tile(t % 4), tile(4), tile(6)});
+    });
+    e.b().CreateCall(tiles_end(e));
+  });
+}
+
 // work(thread, n): the n-th sample.
 using Work = std::function<void(int, std::int64_t)>;
 
@@ -236,6 +259,8 @@ class Bench {
     Emitter e(context, isa_, "bench");
     emit_read(e);
     emit_peak(e);
+    const bool tiles = isa_.has_amx && q16;
+    if (tiles) emit_tile_peak(e);
     const MatmulSpec spec{format, k, input};
     matmul(e, spec);
     if (q16) quantize(e, k);
@@ -294,6 +319,15 @@ class Bench {
         state.counters["GOPS"] = 2 * macs * threads / ours / 1e9;
         state.counters["peak"] = 2 * macs / needed * rate * threads / 1e9;
         state.counters["share"] = needed / ours / rate;
+        if (tiles) {
+          constexpr std::int64_t kTileLoops = 500;
+          auto* tile_peak = jit.get<void(const std::uint8_t*, std::int64_t, float*)>("peak_tiles");
+          const auto [again, of_tiles] = best(
+              multiply, [&](int t, std::int64_t) { tile_peak(xq.get(), kTileLoops, y[t].get()); }, threads);
+          const double tile_rate = static_cast<double>(kTileLoops * kTilesOfLoop) / of_tiles;
+          state.counters["tiles"] = 2 * 8 * 16 * 32 * tile_rate * threads / 1e9;
+          state.counters["of_tiles"] = macs / (8 * 16 * 32) / again / tile_rate;
+        }
         state.counters["GB/s"] = static_cast<double>(threads * panels * panel) / ours / 1e9;
         state.SetIterationTime(ours);
       }
@@ -428,7 +462,7 @@ int main(int argc, char** argv) {
     std::vector<std::int64_t> columns = {2560};
     if (format == Format::Q8_0 || format == Format::Q5_0) columns.insert(columns.begin(), 640);
     for (std::int64_t k : columns) {
-      for (std::int64_t rows : {1, 8, 64}) {
+      for (std::int64_t rows : {1, 2, 3, 4, 6, 8, 16, 64}) {
         for (int threads : rows == 1 && cores > 1 ? std::vector<int>{1, 2} : std::vector<int>{1}) {
           const std::string title = matmul_name({format, k, matmul_input(format)}) +
                                     "/rows:" + std::to_string(rows) + "/threads:" + std::to_string(threads);
