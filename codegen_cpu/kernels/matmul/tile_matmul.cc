@@ -15,9 +15,9 @@
 // What it costs, one core, in shares of the peak (Q4_K, 512 rows of 2560 columns, x no zeros, for which the unit runs at a
 // higher clock): x and weights at rest in the second level, stores and all, 0.80 to 0.84 with chunks of 12 tiles; with a
 // pass of x that is larger than it, and so comes from past it each time, 0.35; taking out of the whole product either the
-// sums' way home or the unpacking wins a tenth to a quarter; the whole product 0.5. What all four share is the sixteen lines
-// that may be on their way into the first level: other cuts of rows, columns and chunks, and three panels side by side,
-// came to the same within the noise. Weights on pages of 4 KB cost a fifth of the whole (compiler/link/weight_image.cc).
+// sums' way home or the unpacking wins a tenth to a quarter; the whole product 0.5. All four want lines on their way into
+// the first level, of which there are sixteen: that is likely the bound, not shown yet. Other cuts of rows, columns and chunks
+// came to the same within the noise, and 2 x 3 tiles at rest to no more than 2 x 2. Weights on pages of 4 KB cost a fifth of the whole (compiler/link/weight_image.cc).
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 
 #include <algorithm>
