@@ -17,7 +17,8 @@
 // pass of x that is larger than it, and so comes from past it each time, 0.35; taking out of the whole product either the
 // sums' way home or the unpacking wins a tenth to a quarter; the whole product 0.5. All four want lines on their way into
 // the first level, of which there are sixteen: that is likely the bound, not shown yet. Other cuts of rows, columns and chunks
-// came to the same within the noise, and 2 x 3 tiles at rest to no more than 2 x 2. Weights on pages of 4 KB cost a fifth of the whole (compiler/link/weight_image.cc).
+// came to the same within the noise, and 2 x 3 tiles at rest to no more than 2 x 2. Weights on pages of 4 KB cost a fifth of
+// the whole (compiler/link/weight_image.cc).
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 
 #include <algorithm>
