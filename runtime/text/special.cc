@@ -28,6 +28,7 @@ class Splitter {
         text_(text),
         parse_special_(parse_special),
         literal_(literal),
+        seeds_(a),
         heap_(a),
         taken_(a),
         found_(a) {}
@@ -35,7 +36,7 @@ class Splitter {
   Status run(Vec<Fragment>& out) {
     Status s = seed();
     if (s != kOk) return s;
-    if (heap_.empty()) return whole(out);
+    if (seeds_.empty()) return whole(out);
     if (!taken_.resize(text_.size())) return kErrMemory;
     s = resolve();
     if (s != kOk) return s;
@@ -81,17 +82,28 @@ class Splitter {
     for (uint32_t i = 0; i < text_.size(); ++i) {
       if (!starts[static_cast<uint8_t>(text_[i])]) continue;
       Match m = longest(i, SIZE_MAX);
-      if (m.length && !heap_.push(m)) return kErrMemory;
+      if (m.length && !seeds_.push(m)) return kErrMemory;
     }
-    make_heap(heap_.data(), heap_.size(), later);
+    // They are in order already where a text is one long run.
+    bool ordered = true;
+    for (size_t i = 1; i < seeds_.size() && ordered; ++i) ordered = !later(seeds_[i - 1], seeds_[i]);
+    if (!ordered)
+      sort(seeds_.data(), seeds_.size(), [](const Match& a, const Match& b) { return later(b, a); });
     return kOk;
   }
 
+  // The next one to be handled, of the seeds and of those that were shortened.
+  Match next() {
+    if (at_ < seeds_.size() && (heap_.empty() || later(heap_[0], seeds_[at_]))) return seeds_[at_++];
+    pop_heap(heap_.data(), heap_.size(), later);
+    Match m = heap_.back();
+    heap_.pop();
+    return m;
+  }
+
   Status resolve() {
-    while (!heap_.empty()) {
-      pop_heap(heap_.data(), heap_.size(), later);
-      Match m = heap_.back();
-      heap_.pop();
+    while (at_ < seeds_.size() || !heap_.empty()) {
+      const Match m = next();
       if (taken_[m.begin]) continue;
       const void* hit = memchr(taken_.data() + m.begin, 1, m.length);
       if (!hit) {
@@ -145,7 +157,9 @@ class Splitter {
   Str text_;
   bool parse_special_;
   Span<const TextRange> literal_;
-  Vec<Match> heap_;
+  Vec<Match> seeds_;    // at each place where a piece begins the longest one, in order
+  size_t at_ = 0;       // the first one that is not handled yet
+  Vec<Match> heap_;     // shorter ones at places where that did not fit
   Vec<uint8_t> taken_;  // [text bytes] 1: in a piece, or stripped beside one
   Vec<Match> found_;
 };
