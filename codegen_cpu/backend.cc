@@ -109,6 +109,7 @@ ExpertsInSpec experts_in_spec(const Graph& graph, const Op& op) {
   s.weigh = op.i64_or(AttrName::weigh, 0) != 0;
   s.fn = op.fn();
   if (op.has(AttrName::limit)) s.limit = static_cast<float>(op.f32(AttrName::limit));
+  s.limit_out = op.i64_or(AttrName::limit_out, 0) != 0;
   s.up_add = static_cast<float>(op.f32_or(AttrName::up_add, 0));
   s.out = op.out();
   return s;
@@ -156,6 +157,7 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   s.cap = static_cast<float>(op.f32_or(AttrName::cap, 0));
   s.alibi = static_cast<float>(op.f32_or(AttrName::alibi, 0));
   s.ahead = op.i64_or(AttrName::ahead, 0) != 0;
+  s.buckets = op.i64_or(AttrName::buckets, 0);
   s.sinks = op.one("sinks").has_value();
   if (op.kind == OpKind::attn_block) {
     s.q_norm = op.one("q_norm").has_value();

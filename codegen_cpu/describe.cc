@@ -5,6 +5,7 @@
 
 #include "codegen_cpu/backend.h"
 #include "codegen_cpu/object.h"
+#include "codegen_cpu/readers.h"
 #include "codegen_cpu/section/section.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -105,6 +106,22 @@ Constant* values_of(Constants& c, const plan::Plan& plan) {
   return c.table(rows);
 }
 
+Constant* packed_of(Constants& c, const Readers& readers) {
+  std::vector<Constant*> rows;
+  for (const Readers::Section& s : readers.sections)
+    rows.push_back(c.structure(
+        {c.u32(s.reader), c.u32(static_cast<uint64_t>(s.rows)), c.u64(static_cast<uint64_t>(s.cols))}));
+  return c.table(rows);
+}
+
+Constant* readers_of(Constants& c, const Readers& readers) {
+  std::vector<Constant*> rows;
+  for (const Readers::Reader& r : readers.readers)
+    rows.push_back(
+        c.structure({c.string(r.format), r.read != nullptr ? static_cast<Constant*>(r.read) : c.null()}));
+  return c.table(rows);
+}
+
 Constant* arena_of(Constants& c, const gc_arena& a) {
   return c.structure({c.u64(a.fixed), c.u64(a.per_row), c.u64(a.per_output), c.u64(a.per_worker),
                       c.u64(a.per_worker_row), c.u64(a.per_split), c.u64(a.pad_rows)});
@@ -150,6 +167,7 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
   for (CpuFeature f : e.isa().cpu_features)
     features.push_back(llvm::ConstantInt::get(e.b().getInt8Ty(), static_cast<uint64_t>(f)));
   const uint64_t n_values = plan.graph.values.size();
+  const Readers readers = make_readers(e, plan);
   c.define(e.prefix() + "program", c.structure({c.u32(GC_ABI_VERSION),
                                                 c.u32(sizeof(gc_program)),
                                                 c.string(std::string(e.isa().name)),
@@ -171,6 +189,9 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
                                                 c.u32(sinks_of(plan)),
                                                 c.u32(usual_kv_type(e.isa(), plan.graph)),
                                                 values_of(c, plan),
+                                                packed_of(c, readers),
+                                                readers_of(c, readers),
+                                                c.u64(readers.sections.size()),
                                                 entries_of(c, entries)}));
 }
 

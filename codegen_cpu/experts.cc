@@ -84,7 +84,7 @@ llvm::Function* join(Emitter& e, const ExpertsInSpec& s) {
   const std::int64_t unit = s.out == ir::Elem::Q16 ? 32 : 16, bytes = row_bytes(s.out, s.n);
   std::string name = cat("experts_join_", ir::name(s.fn), "_", s.n, s.gated() ? "" : "_plain",
                          s.gate_bias ? "_gb" : "", s.up_bias ? "_ub" : "", s.weigh ? "_w" : "");
-  if (s.limit) name += cat("_limit", float_name(*s.limit));
+  if (s.limit) name += cat(s.limit_out ? "_limit_out" : "_limit", float_name(*s.limit));
   if (s.up_add != 0) name += cat("_add", float_name(s.up_add));
   name += elem_suffix(s.out);
   const std::vector<Arg> args = {in("gate"),   in("up"), i64("stride"), in("gate_bias"), in("up_bias"),
@@ -107,11 +107,13 @@ llvm::Function* join(Emitter& e, const ExpertsInSpec& s) {
           if (!s.gated()) return activation(v, s.fn, up);
           Value* gate = product("gate", "gate_bias", s.gate_bias, i);
           if (s.limit) {
-            gate = v.min(v.splat(*s.limit), gate);
+            if (!s.limit_out) gate = v.min(v.splat(*s.limit), gate);
             up = v.max(v.splat(-*s.limit), v.min(v.splat(*s.limit), up));
           }
           if (s.up_add != 0) up = v.add(up, v.splat(s.up_add));
-          return v.mul(activation(v, s.fn, gate), up);
+          gate = activation(v, s.fn, gate);
+          if (s.limit && s.limit_out) gate = v.min(v.splat(*s.limit), gate);
+          return v.mul(gate, up);
         });
       });
     });

@@ -39,6 +39,7 @@ struct ExpertsInSpec : ExpertsSpec {
   std::int64_t up_rows() const { return joined ? 2 * n : n; }
   ir::Fn fn;
   std::optional<float> limit;
+  bool limit_out = false;  // the gate's holds behind fn
   float up_add = 0;
   ir::Elem out;
 };

@@ -32,9 +32,12 @@ int list_formats(std::ostream& out) {
             : f.kind == FormatKind::kInt ? "data only"
                                          : "not yet compiled")
         << "\n";
-  for (const Interleaved& t : all_interleaved())
+  // Types of which files have only the interleaved form are the ones above.
+  for (const Interleaved& t : all_interleaved()) {
+    if (t.name == name(t.base)) continue;
     out << t.name << "\t" << bits_per_value(t.base) << " bits a value\tcompiled as " << name(t.base)
         << ", which it has in groups of " << t.rows << " rows\n";
+  }
   return 0;
 }
 

@@ -107,7 +107,7 @@ class Attention : Scope {
   // Attention of the rows, whose keys and values are appended: q at the beginning of q's rows.
   void emit_attention_over(const Op& op, const AttnCall& c, const Rows& q, Value* q_norm, Value* fine,
                            Value* coarse) {
-    Value* sinks = weight_or_null(op, "sinks");
+    Value* sinks = weight_or_null(op, op.has(ir::AttrName::buckets) ? "bias" : "sinks");
     auto whole_rows = [&] {
       attend_whole_rows(c, [&](Value* lo, Value* hi) {
         over_unit_roles(op, c, lo, hi, [&](const AttnSpec& spec, const Rows& y, Value* from, Value* to) {

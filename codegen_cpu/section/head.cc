@@ -213,6 +213,7 @@ void emit_softcap_columns(const Scope& scope, const plan::Step& step, const ir::
 }
 
 const ir::Op* choosing_head(const plan::Plan& plan) {
+  if (plan.graph.encoder) return nullptr;
   ir::ValueId value = plan.graph.outputs[0];
   for (const plan::Step& step : plan.steps)
     if (step.split == Split::Columns && plan.graph.ops[step.op].results[0] == value)

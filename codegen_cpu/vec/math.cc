@@ -25,9 +25,8 @@ Value* polynomial(Vec& v, Value* x, std::initializer_list<double> c) {
 Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32_t magic, Value* normal) {
   llvm::IRBuilder<>& b = v.e().b();
   if (v.e().isa().has_avx512) {
-    return b.CreateIntrinsic(
-        llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-        {y, n, v.zero(), b.CreateBitCast(normal, b.getInt16Ty()), b.getInt32(4)});
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+                             {y, n, v.zero(), b.CreateBitCast(normal, b.getInt16Ty()), b.getInt32(4)});
   }
   llvm::Type* i32s = v.type(b.getInt32Ty());
   auto constant = [&](std::uint32_t c) { return llvm::ConstantInt::get(i32s, c); };
@@ -46,7 +45,7 @@ Value* scale_by_power(Vec& v, Value* y, Value* n, Value* magic_bits, std::uint32
 Vec::Values exp_each(Vec& v, Vec::Values x) {
   llvm::IRBuilder<>& b = v.e().b();
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-  constexpr double kLeast = -87.33;        // its result is the least normal one, or nearly so
+  constexpr double kLeast = -87.33;      // its result is the least normal one, or nearly so
   constexpr double kLn2High = 0x1.62e43p-1f;
   constexpr double kLn2Low = std::numbers::ln2 - kLn2High;
   const std::size_t n = x.size();

@@ -94,6 +94,8 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
                                .cap = a.cap,
                                .alibi = a.alibi,
                                .sinks = a.sinks,
+                               .bias = a.bias,
+                               .buckets = a.buckets,
                                .ahead = a.ahead};
   ir::ValueId out = b.attention(q, k, v, state, args, prefix + "attn_out");
   const auto project = [&](ir::ValueId merged) {

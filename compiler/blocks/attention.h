@@ -60,6 +60,8 @@ struct Attention {
   int64_t window = 0;                // 0: all positions
   bool ahead = false;                // later positions are seen too, with a window as many as before
   ir::WeightId sinks;
+  ir::WeightId bias;  // of the scores, by ranges of distances ([buckets * heads]), or none
+  int64_t buckets = 0;
   // gate_fn(gate x) times what comes out: of each value [heads * v_dim, n_embd], or head [heads, n_embd].
   Linear gate;
   ir::Fn gate_fn = ir::Fn::sigmoid;

@@ -25,6 +25,12 @@ ValueId decay_gate(ir::Builder& b, ValueId x, ir::WeightId dt_bias, ir::WeightId
   return b.weigh(b.act(biased, ir::Fn::softplus, prefix + "delta_step"), a, prefix + "delta_gate");
 }
 
+// Bounded from below: least sigmoid(a (x + dt_bias)).
+ValueId bounded_gate(ir::Builder& b, ValueId x, const Kda& m, const std::string& prefix) {
+  const ValueId biased = b.weigh(b.shift(x, m.dt_bias, prefix + "delta_dt"), m.a, prefix + "delta_rated");
+  return b.scale(b.act(biased, ir::Fn::sigmoid, prefix + "delta_step"), m.least, prefix + "delta_gate");
+}
+
 struct Parts {
   ValueId qkv, z;
 };
@@ -89,11 +95,13 @@ ValueId kda(ir::Builder& b, ValueId x, const Kda& m, std::int64_t layer, const s
     return convolve(b, in, c, ir::Fn::silu, layer, name, cat(prefix, "delta_", name, "_conv"));
   };
   const auto low_rank = [&](const Linear& first, const Linear& second, const char* name) {
-    return linear(b, linear(b, x, first, cat(prefix, name, "_a")), second, cat(prefix, name, "_b"));
+    const ValueId inner = linear(b, x, first, cat(prefix, name, "_a"));
+    return second ? linear(b, inner, second, cat(prefix, name, "_b")) : inner;
   };
   const ValueId q = convolved(m.q, m.q_conv, "q"), k = convolved(m.k, m.k_conv, "k");
   const ValueId v = convolved(m.v, m.v_conv, "v");
-  const ValueId gate = decay_gate(b, low_rank(m.f_a, m.f_b, "delta_f"), m.dt_bias, m.a, prefix);
+  const ValueId f = low_rank(m.f_a, m.f_b, "delta_f");
+  const ValueId gate = m.least < 0 ? bounded_gate(b, f, m, prefix) : decay_gate(b, f, m.dt_bias, m.a, prefix);
   const ValueId beta =
       b.act(linear(b, x, m.beta, prefix + "delta_b"), ir::Fn::sigmoid, prefix + "delta_beta");
   const ValueId y = b.delta_rule({.q = unit_heads(b, q, m.heads, m.dim, m.eps, prefix + "delta_q"),

@@ -35,7 +35,9 @@ struct Kda {
   std::int64_t heads = 0, dim = 0;
   Linear q, k, v;  // [heads dim, n_embd]
   Conv q_conv, k_conv, v_conv;
-  Linear f_a, f_b;  // [dim, n_embd], [heads dim, dim]: decays are exp(a softplus(f_b f_a x + dt_bias))
+  Linear f_a, f_b;  // [dim, n_embd], [heads dim, dim]: decays are exp(a softplus(f + dt_bias)), f = f_b f_a x
+  double least =
+      0;  // negative: exp(least sigmoid(a (f + dt_bias))) in their place; f_a, g_a may then be whole, without b
   ir::WeightId dt_bias, a;  // [heads dim], [heads]
   Linear beta;              // [heads, n_embd]
   Linear g_a, g_b;          // the gate, as f

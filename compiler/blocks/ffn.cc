@@ -42,10 +42,11 @@ ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& 
     }
     if (f.sparsity > 0) gate = b.sparsify(gate, f.sparsity, prefix + "ffn_gate_sparse");
     if (f.limit > 0) {
-      gate = b.clamp_above(gate, f.limit, prefix + "ffn_gate_cut");
+      if (!f.limit_out) gate = b.clamp_above(gate, f.limit, prefix + "ffn_gate_cut");
       up = b.clamp(up, f.limit, prefix + "ffn_up_cut");
     }
-    const ir::ValueId act = b.act(gate, f.fn, prefix + "ffn_act");
+    ir::ValueId act = b.act(gate, f.fn, prefix + "ffn_act");
+    if (f.limit > 0 && f.limit_out) act = b.clamp_above(act, f.limit, prefix + "ffn_act_cut");
     h = b.mul(act, up, prefix + gated_name(f.fn));
     if (f.up_one) h = b.add(h, act, prefix + "ffn_joined");
   } else {

@@ -17,10 +17,11 @@ struct Ffn {
   Linear down;  // [n_embd, n_ff]
   ir::Fn fn = ir::Fn::silu;
   bool gate_in_up = false;
-  double sparsity = 0;    // the gate's values count from so many deviations above their mean on; 0: all
-  double limit = 0;       // of gate from above, of up both ways, before they are joined; 0: none
-  bool up_one = false;    // up + 1 is joined in place of up
-  ir::WeightId divisors;  // [n_ff] of the activation function's values, or none
+  double sparsity = 0;     // the gate's values count from so many deviations above their mean on; 0: all
+  double limit = 0;        // of gate from above, of up both ways, before they are joined; 0: none
+  bool limit_out = false;  // the gate's bound holds behind fn
+  bool up_one = false;     // up + 1 is joined in place of up
+  ir::WeightId divisors;   // [n_ff] of the activation function's values, or none
 
   explicit operator bool() const { return up.weight.valid(); }
 };

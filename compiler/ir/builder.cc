@@ -125,6 +125,7 @@ ValueId Builder::experts_in(ValueId x, ValueId routing, const ExpertsArgs& args,
   if (args.joined) op.set_i64(AttrName::joined, 1);
   if (args.weigh) op.set_i64(AttrName::weigh, 1);
   if (args.limit != 0) op.set_f32(AttrName::limit, args.limit);
+  if (args.limit != 0 && args.limit_out) op.set_i64(AttrName::limit_out, 1);
   if (args.up_add != 0) op.set_f32(AttrName::up_add, args.up_add);
   return emit1(op, name);
 }
@@ -238,8 +239,10 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
   Op op{OpKind::attention, {q, k, v}};
   op.state = state;
   use(op, "sinks", args.sinks);
+  use(op, "bias", args.bias);
   op.set_i64(AttrName::window, args.window);
   op.set_f32(AttrName::scale, args.scale);
+  if (args.buckets != 0) op.set_i64(AttrName::buckets, args.buckets);
   if (args.cap != 0) op.set_f32(AttrName::cap, args.cap);
   if (args.alibi != 0) op.set_f32(AttrName::alibi, args.alibi);
   if (args.ahead) op.set_i64(AttrName::ahead, 1);
@@ -247,7 +250,8 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
 }
 
 ValueId Builder::attention_again(ValueId q, StateId state, const AttentionArgs& args, std::string name) {
-  GC_CHECK(args.alibi == 0 && !args.ahead, "attention_again has neither ALiBi nor sees ahead");
+  GC_CHECK(args.alibi == 0 && !args.ahead && args.buckets == 0,
+           "attention_again has neither biases nor sees ahead");
   Op op{OpKind::attention_again, {q}};
   op.state = state;
   use(op, "sinks", args.sinks);

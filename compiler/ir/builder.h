@@ -50,6 +50,8 @@ struct AttentionArgs {
   double cap = 0;      // softcap of q.k; 0: none
   double alibi = 0;    // ALiBi: the largest exponent of its slopes; 0: none
   WeightId sinks;      // [heads], or none
+  WeightId bias;       // [buckets * heads], of distances, or none
+  int64_t buckets = 0;
   bool ahead = false;  // later positions are seen too (`window` of them): the step has the whole sequence
 };
 
@@ -87,6 +89,7 @@ struct ExpertsArgs {
   Fn fn = Fn::silu;
   bool weigh = false;            // routing weights count here, before fn
   double limit = 0, up_add = 0;  // see ops.def; 0: none
+  bool limit_out = false;
 };
 
 class Builder {

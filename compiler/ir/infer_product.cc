@@ -75,6 +75,7 @@ class ProductRules : Rules {
     expect(weight("gate") || !weight("gate_bias"), "gate_bias goes with gate");
     expect(gated || (!op_.has(AttrName::limit) && !op_.has(AttrName::up_add)),
            "limit and up_add go with gate");
+    expect(op_.has(AttrName::limit) || !op_.has(AttrName::limit_out), "limit_out goes with limit");
     biases_of("gate_bias", experts, rows);
     biases_of("up_bias", experts, rows);
     return {with_out({Elem::F32, {in(0).dims[0], Dim::of(used), Dim::of(joined ? rows / 2 : rows)}})};

@@ -31,6 +31,7 @@ class StateRules : Rules {
            to_string(in(1)), " and v ", to_string(in(2)), " do not fit");
     check_state(k[1].size, k[2].size, v[2].size);
     vector_of("sinks", q[1].size);
+    check_bias(q[1].size);
     return {{Elem::F32, {q[0], q[1], v[2]}}};
   }
 
@@ -58,6 +59,7 @@ class StateRules : Rules {
     vector_of("q_norm", d);
     vector_of("k_norm", d);
     vector_of("sinks", heads);
+    check_bias(heads);
     bool norms = op_.one("q_norm") || op_.one("k_norm"), rope = op_.one("rope_fine").has_value();
     expect(norms == op_.has(AttrName::eps), "eps goes with norms of q and k");
     expect(rope == op_.has(AttrName::rope_dims) && rope == op_.has(AttrName::rope_neox),
@@ -113,6 +115,14 @@ class StateRules : Rules {
   }
 
  private:
+  void check_bias(int64_t heads) const {
+    const int64_t buckets = op_.i64_or(AttrName::buckets, 0);
+    expect(op_.one("bias").has_value() == op_.has(AttrName::buckets), "buckets go with bias");
+    if (!op_.has(AttrName::buckets)) return;
+    expect(buckets >= 4 && buckets % 4 == 0 && buckets <= kBucketReach, buckets, " buckets of distances");
+    vector_of("bias", buckets * heads);
+  }
+
   void rope_tables(int64_t dims, int64_t head_dim) const {
     expect(dims > 0 && dims % 2 == 0 && dims <= head_dim, "rope_dims ", dims, " of a head of ", head_dim);
     const Weight *fine = weight("rope_fine"), *coarse = weight("rope_coarse");

@@ -136,6 +136,7 @@ class Products : StepOps {
   void expert_in(int64_t expert, const float* x, float weight, float* y) {
     const bool joined = op_.i64_or(AttrName::joined, 0) != 0;
     const bool gated = joined || op_.one("gate"), limited = op_.has(AttrName::limit);
+    const bool behind = op_.i64_or(AttrName::limit_out, 0) != 0;
     const float by = op_.i64_or(AttrName::weigh, 0) ? weight : 1;
     const float limit = float(op_.f32_or(AttrName::limit, 0)), add = float(op_.f32_or(AttrName::up_add, 0));
     std::vector<float> up, gate;
@@ -153,8 +154,11 @@ class Products : StepOps {
         continue;
       }
       float g = by * gate[i];
-      if (limited) g = std::min(g, limit), u = std::clamp(u, -limit, limit);
-      y[i] = apply(op_.fn(), g) * (u + add);
+      if (limited) u = std::clamp(u, -limit, limit);
+      if (limited && !behind) g = std::min(g, limit);
+      g = apply(op_.fn(), g);
+      if (limited && behind) g = std::min(g, limit);
+      y[i] = g * (u + add);
     }
   }
 };

@@ -169,13 +169,17 @@ class StateOps : StepOps {
     double scale = op_.f32(AttrName::scale), cap = op_.f32_or(AttrName::cap, 0);
     double alibi = op_.f32_or(AttrName::alibi, 0);
     double slope = alibi == 0 ? 0 : alibi_slope(alibi, head, h.q);
-    const float* sinks = vector("sinks");
-    int64_t last = op_.i64_or(AttrName::ahead, 0) ? cache.length - 1 : position;
+    const float *sinks = vector("sinks"), *bias = vector("bias");
+    const int64_t buckets = op_.i64_or(AttrName::buckets, 0);
+    const bool ahead = op_.i64_or(AttrName::ahead, 0) != 0;
+    int64_t last = ahead ? cache.length - 1 : position;
     if (window > 0) last = std::min(last, position + window - 1);
     std::vector<float> score;
     for (int64_t p = first; p <= last; p++)
       score.push_back(float(cap_of(float(scale * dot(q, &cache.k[(p * h.kv + kv) * h.d], h.d)), cap) -
                             slope * std::abs(double(position - p))));
+    for (int64_t p = first; bias && p <= last; p++)
+      score[p - first] += bias[distance_bucket(p - position, buckets, ahead) * h.q + head];
     float top = *std::max_element(score.begin(), score.end());
     if (sinks) top = std::max(top, sinks[head]);
     double sum = sinks ? std::exp(double(sinks[head]) - top) : 0;

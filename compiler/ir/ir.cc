@@ -202,6 +202,16 @@ double alibi_slope(double largest, int64_t head, int64_t heads) {
   return std::exp2(-largest * exponent / double(power));
 }
 
+int64_t distance_bucket(int64_t distance, int64_t buckets, bool both) {
+  const int64_t n = both ? buckets / 2 : buckets, exact = n / 2;
+  const int64_t later = both && distance > 0 ? n : 0;
+  const int64_t d = both ? std::abs(distance) : std::max<int64_t>(0, -distance);
+  if (d < exact) return later + d;
+  const double part = std::log(double(d) / double(exact)) / std::log(double(kBucketReach) / double(exact));
+  // Powers of two are whole ranges, whatever the logarithms' last bits.
+  return later + std::min(n - 1, exact + int64_t(part * double(n - exact) + 1e-9));
+}
+
 int64_t row_count(const Graph& g, const WeightUse& use) {
   return (use.row_end < 0 ? g.weight(use.weight).shape[0] : use.row_end) - use.row_begin;
 }

@@ -226,6 +226,11 @@ const std::vector<AttrSlot>& attr_slots(OpKind kind);
 // two below n, then every other one of twice that many.
 double alibi_slope(double largest, int64_t head, int64_t heads);
 
+// T5's ranges of distances (key's position - query's): short distances have one each, longer ones share them in powers, and
+// all from 128 on the last; with `both` later positions have the upper half, else they count as distance 0.
+constexpr int64_t kBucketReach = 128;
+int64_t distance_bucket(int64_t distance, int64_t buckets, bool both);
+
 // Rows of its matrix that a use takes.
 int64_t row_count(const Graph& g, const WeightUse& use);
 

@@ -52,8 +52,8 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %kh = heads(%k) {heads = 2}
     %w = concat(%n1, %n1)
     %vh = heads(%w) {heads = 2}
-    %at = attention(%t, %kh, %vh, "rows", rows, sinks = weight "s": f32[2]) {scale = 1, window = 0, ahead = true}
-    %aa = attention_again(%t, "rows", rows, sinks = weight "s") {scale = 1, window = 0}
+    %at = attention(%t, %kh, %vh, "rows", rows, bias = weight "sb": f32[64]) {scale = 1, buckets = 32, window = 0, ahead = true}
+    %aa = attention_again(%t, "rows", rows, sinks = weight "s": f32[2]) {scale = 1, window = 0}
     %r1 = slice(%k) {begin = 0, size = 32}
     %mf = slice(%k) {begin = 0, size = 4}
     %mx = mix(%kh, %mf) {plus = 1}
@@ -71,7 +71,7 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %dr = delta_rule(%ch, %ch, %ss, %ga, %ga, dr, rows) {scale = 0.5, in_turn = true}
     %da = decay_attention(%ch, %ch, %dr, da, rows) {scale = 1, by = 0.5, alibi = 8}
     %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
-    %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, fn = gelu_quick, used = 4, joined = true, up_add = 1}
+    %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, limit_out = true, fn = gelu_quick, used = 4, joined = true, up_add = 1}
     %eo = experts_out(%ei, %ro, down = weight "ed": f32[64, 64, 32]) {weigh = true}
     %"odd \"name\"\x07" = add(%g4, %k)
   }

@@ -107,6 +107,8 @@ class Match {
       fused.set_i64(AttrName::rope_neox, rope.i64(AttrName::rope_neox));
     }
     use("sinks", op.one("sinks"));
+    use("bias", op.one("bias"));
+    if (op.has(AttrName::buckets)) fused.set_i64(AttrName::buckets, op.i64(AttrName::buckets));
     fused.state = op.state;
     if (q_.norm >= 0 || k_.norm >= 0) fused.set_f32(AttrName::eps, eps(q_.norm >= 0 ? q_.norm : k_.norm));
     fused.set_i64(AttrName::heads, type(0).dims[1].size);

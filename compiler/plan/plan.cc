@@ -367,6 +367,7 @@ class Planner {
   // backend wants it so.
   ir::WeightId find_split_head() const {
     const ir::Graph& g = plan_.graph;
+    if (g.encoder) return {};
     const Op& head = g.ops[g.value(g.outputs[0]).def];
     const auto rows = head.kind == OpKind::matmul ? head.slot("rows") : std::vector<ir::WeightUse>();
     if (rows.size() != 1 || rows[0].row_begin != 0 || rows[0].row_end >= 0) return {};

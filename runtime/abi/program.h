@@ -256,6 +256,18 @@ typedef struct gc_value {
   uint32_t is_output_rows;
 } gc_value;
 
+/* What section i of the image of weights holds, to look at: rows of `cols` floats, packed. */
+typedef struct gc_packed {
+  uint32_t reader; /* of gc_program.readers */
+  uint32_t rows;
+  uint64_t cols;
+} gc_packed;
+typedef struct gc_reader {
+  const char* format; /* of the file's tensor */
+  /* Row `row` of a section as f32[cols]. NULL: floats, one after the other as they lie. */
+  void (*read)(const void* section, uint64_t row, float* out);
+} gc_reader;
+
 typedef struct gc_program {
   uint32_t abi_version, size;  /* GC_ABI_VERSION, sizeof(gc_program) */
   const char* isa;             /* name in the table of ISAs: "x86-64-v4-vnni" */
@@ -274,6 +286,9 @@ typedef struct gc_program {
   uint32_t sinks;         /* bit 1 << GC_SINK_*: what the entries can do */
   uint32_t kv_type;       /* GC_KV_*: what a session stores keys and values in unless told otherwise */
   const gc_value* values;
+  const gc_packed* packed; /* [n_packed], by section of the image */
+  const gc_reader* readers;
+  uint64_t n_packed;
   gc_entry entries[GC_ENTRY_KINDS][GC_KV_TYPES]; /* NULL: not in this program */
 } gc_program;
 

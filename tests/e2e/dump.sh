@@ -26,3 +26,25 @@ compile "$gemma3_gguf" "$work/gemma3"
 grep -q '\[6, 640\]' "$work/real" || fail "the shape of blk.0.attn_residual"
 if "$work/gemma3" dump --tokens "$tokens" --name nosuch 2>"$work/error"; then fail "a name that nothing matches"; fi
 grep -q "nosuch" "$work/error" || fail "the error does not say which name"
+
+# ---- Weights: what the program multiplies by is what the file holds ----
+# weights GGUF PROGRAM NAME: as `inspect --weights` has them.
+weights() {
+  "$compiler" inspect "$1" --weights "$3" -o "$work/of_file" >"$work/line.file" || fail "inspect --weights $3"
+  "$2" dump --weights "$3" -o "$work/of_program" >"$work/line.program" || fail "dump --weights $3"
+  same "$work/of_file" "$work/of_program" "$3"
+  [ "$(sed 's/.*  first/first/' "$work/line.file")" = "$(sed 's/.*  first/first/' "$work/line.program")" ] ||
+    fail "$3: $(cat "$work/line.file" "$work/line.program")"
+}
+# The tied head lies in two streams.
+for name in token_embd.weight blk.0.attn_q.weight blk.0.attn_v.weight blk.3.ffn_down.weight blk.1.attn_norm.weight; do
+  weights "$gemma3_gguf" "$work/gemma3" "$name"
+done
+for type in IQ2_XXS TQ1_0 F16 NVFP4; do
+  zoo make llama-dense "$work/m.gguf" --type "$type"
+  compile "$work/m.gguf" "$work/m"
+  weights "$work/m.gguf" "$work/m" blk.0.ffn_up.weight
+done
+"$work/m" dump --weights list | grep -qx blk.0.ffn_up.weight || fail "the list of weights"
+if "$work/m" dump --weights nosuch 2>"$work/error"; then fail "weights that are not there"; fi
+grep -q "'nosuch'" "$work/error" || fail "$(cat "$work/error")"

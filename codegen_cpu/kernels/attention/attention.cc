@@ -19,6 +19,7 @@ std::string attn_unsupported(const AttnSpec& spec) {
   if (spec.rope.dims % 2 != 0 || spec.rope.dims > spec.k_dim) {
     return cat("RoPE of ", spec.rope.dims, " dimensions of heads of ", spec.k_dim);
   }
+  if (spec.buckets > 0 && (!spec.ahead || spec.sinks)) return "biases of distances but in encoders";
   if (spec.k_dim % 2 != 0) return cat("key heads of ", spec.k_dim, " (odd)");
   if (spec.out == ir::Elem::Q16 && spec.v_dim % 32 != 0) {
     return cat("quantized attention output for value heads of ", spec.v_dim, " (not a multiple of 32)");
@@ -77,7 +78,7 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
   check(spec);
   AttnSpec key = spec;  // what storing keys and values depends on
   key.q_norm = key.sinks = false;
-  key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0;
+  key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0, key.buckets = 0;
   key.out = ir::Elem::F32;
   key.tiles = false;
   std::vector<Arg> args = joined ? std::vector<Arg>{in("qkv"), i64("qs")}
@@ -128,7 +129,7 @@ Ranges ranges_of(Emitter& e, const Unit& unit) {
 
 // The record of range `range` of a unit, whose queries are in the scratch, into `partial`.
 void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Blocks& blocks, Value* scratch,
-                  Value* partial, Value* range) {
+                  Value* partial, Value* range, Value* bias) {
   llvm::IRBuilder<>& b = e.b();
   llvm::Function* kernel = attn_range(e, spec);
   Value* begin = b.CreateMul(range, e.i64(kAttnRange));
@@ -138,7 +139,7 @@ void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Bloc
   Value* hi = b.CreateSelect(b.CreateICmpSLT(end, past), end, past);
   const ScratchLayout at = scratch_layout(spec);
   b.CreateCall(kernel, {scratch, e.at(scratch, at.p), partial, blocks.table, blocks.n, blocks.base,
-                        blocks.bytes, lo, hi, unit.pos, unit.kv_head, e.at(scratch, at.wide)});
+                        blocks.bytes, lo, hi, unit.pos, unit.kv_head, e.at(scratch, at.wide), bias});
 }
 
 Unit unit_of(Emitter& e, const AttnSpec& spec, const Args& a, Value* row, Value* head) {
@@ -147,7 +148,8 @@ Unit unit_of(Emitter& e, const AttnSpec& spec, const Args& a, Value* row, Value*
 }
 
 // One row of `attn`, range by range.
-void whole_row(Vec& v, const AttnSpec& spec, const Args& a, const Angles& angles, Value* row, Value* head) {
+void whole_row(Vec& v, const AttnSpec& spec, const Args& a, const Angles& angles, Value* row, Value* head,
+               Value* bias) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
   const ScratchLayout at = scratch_layout(spec);
@@ -157,13 +159,31 @@ void whole_row(Vec& v, const AttnSpec& spec, const Args& a, const Angles& angles
   const Blocks blocks = emit_blocks(e, spec, a, unit);
   emit_queries(v, spec, a, unit, angles, a["scratch"]);
   const Ranges ranges = ranges_of(e, unit);
-  range_record(e, spec, unit, blocks, a["scratch"], total, ranges.first);
+  range_record(e, spec, unit, blocks, a["scratch"], total, ranges.first, bias);
   Value* next = b.CreateAdd(ranges.first, e.i64(1));
   e.for_range(next, b.CreateAdd(ranges.last, e.i64(1)), 1, [&](Value* range) {
-    range_record(e, spec, unit, blocks, a["scratch"], part, range);
+    range_record(e, spec, unit, blocks, a["scratch"], part, range, bias);
     join(e, spec, total, part);
   });
   finish(v, spec, a, unit, total);
+}
+
+// The biases of a group's heads by distance, so that a block's 64 lie one after the other: see Tiles::bias.
+void spread_bias(Emitter& e, const AttnSpec& spec, Value* of_buckets, Value* head, Value* out) {
+  std::vector<float> first(kBiasFloats);  // of a bucket's heads: an index
+  for (std::int64_t i = 0; i < kBiasFloats; ++i)
+    first[i] =
+        static_cast<float>(spec.heads * ir::distance_bucket(i - kBiasCentre, spec.buckets, spec.ahead));
+  llvm::IRBuilder<>& b = e.b();
+  Value* index = e.floats(first);
+  Value* heads = e.at(of_buckets, head, spec.group() * 4);
+  e.for_range(0, spec.group(), 1, [&](Value* g) {
+    e.for_range(0, kBiasFloats, 1, [&](Value* i) {
+      Value* at = b.CreateFPToSI(e.load(e.f32(), e.at(index, i, std::int64_t{4}), 4), b.getInt64Ty());
+      Value* x = e.load(e.f32(), e.at(heads, b.CreateAdd(at, g), std::int64_t{4}), 4);
+      e.store(x, e.at(e.at(out, g, kBiasFloats * 4), i, std::int64_t{4}), 4);
+    });
+  });
 }
 
 // How many rows from `row` on, of those before `end`, are consecutive positions of its sequence: at most `limit`.
@@ -210,7 +230,10 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
     const std::int64_t most = spec.tiles ? attn_prompt_most(spec) : attn_rows_most(spec);
     const std::int64_t least = spec.tiles ? 1 : attn_rows_least(spec);
     // The units of one kv head are consecutive rows.
+    Value* bias = spec.buckets > 0 ? e.stack(spec.group() * kBiasFloats * 4)
+                                   : llvm::ConstantPointerNull::get(e.b().getPtrTy());
     e.for_range(0, spec.kv_heads, 1, [&](Value* head) {
+      if (spec.buckets > 0) spread_bias(e, spec, a["sinks"], head, bias);
       auto first_row = [&](Value* unit) {
         Value* up = b.CreateSub(b.CreateAdd(unit, e.i64(spec.kv_heads - 1)), head);
         return b.CreateUDiv(up, e.i64(spec.kv_heads));
@@ -223,14 +246,29 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
             [&] {
               Value* n = run_length(e, spec, a["step"], row, end, most);
               auto together = [&] {
-                b.CreateCall(rows, {a["step"], a["group"], a["block_bytes"], a["state_offset"], a["q"],
-                                    a["qs"], a["q_norm_w"], a["rope_fine"], a["rope_coarse"], a["sinks"],
-                                    a["y"], a["ys"], row, n, head, a["scratch"]});
+                llvm::SmallVector<Value*, 17> args = {a["step"],
+                                                      a["group"],
+                                                      a["block_bytes"],
+                                                      a["state_offset"],
+                                                      a["q"],
+                                                      a["qs"],
+                                                      a["q_norm_w"],
+                                                      a["rope_fine"],
+                                                      a["rope_coarse"],
+                                                      a["sinks"],
+                                                      a["y"],
+                                                      a["ys"],
+                                                      row,
+                                                      n,
+                                                      head,
+                                                      a["scratch"]};
+                if (!spec.tiles) args.push_back(bias);
+                b.CreateCall(rows, args);
                 return Emitter::Values{b.CreateAdd(row, n)};
               };
               if (least == 1) return together();
               return e.if_else(b.CreateICmpSGE(n, e.i64(least)), together, [&] {
-                whole_row(v, spec, a, angles, row, head);
+                whole_row(v, spec, a, angles, row, head, bias);
                 return Emitter::Values{b.CreateAdd(row, e.i64(1))};
               });
             });
@@ -278,7 +316,8 @@ llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
         e.if_then(b.CreateICmpNE(index, before),
                   [&] { emit_queries(v, key, a, unit, angles, a["scratch"]); });
         Value* partial = e.at(a["partials"], item, attn_partial_bytes(key));
-        range_record(e, key, unit, blocks, a["scratch"], partial, range);
+        range_record(e, key, unit, blocks, a["scratch"], partial, range,
+                     llvm::ConstantPointerNull::get(e.b().getPtrTy()));
       });
     };
     // A unit's first item is one that it has, and makes the queries for those that follow.

@@ -39,7 +39,8 @@ struct AttnSpec {
   float cap = 0;  // 0: none
   bool ahead =
       false;  // rows see all positions of their sequence that the step has, later ones too: `window` of them either way
-  float alibi = 0;  // largest exponent of ALiBi's slopes (ir::alibi_slope), 0: none
+  float alibi = 0;           // largest exponent of ALiBi's slopes (ir::alibi_slope), 0: none
+  std::int64_t buckets = 0;  // of distances (ir::distance_bucket), which the scores have biases of; 0: none
   bool q_norm = false, k_norm = false, sinks = false;
   float eps = 0;  // of the norms
   RopeSpec rope;  // dims 0: none
@@ -63,7 +64,8 @@ std::string attn_unsupported(const AttnSpec& spec);
 //   group         i64, index of the state's group (gc_step.pools, gc_seq.tables)
 //   block_bytes   i64, gc_group.block_bytes of the KV type
 //   state_offset  i64, gc_state.offset of the KV type
-// `rope_fine`, `rope_coarse`, `q_norm_w`, `k_norm_w`, `sinks` (f32[heads]) are read only where the spec has them.
+// `rope_fine`, `rope_coarse`, `q_norm_w`, `k_norm_w`, `sinks` (f32[heads]) are read only where the spec has them; with
+// `buckets`, which has no sinks, attn is given f32[buckets, heads] in their place.
 // Units are rows x kv_heads: unit u is kv head u % kv_heads of row u / kv_heads.
 
 // void(step, group, block_bytes, state_offset, qkv, i64 qs, k_norm_w, rope_fine, rope_coarse, i64 unit_begin,

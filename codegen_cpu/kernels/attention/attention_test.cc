@@ -49,11 +49,11 @@ class Attention {
         coarse_(std::max<std::int64_t>(1, kFine * spec.rope.dims)),
         q_norm_(spec.k_dim),
         k_norm_(spec.k_dim),
-        sinks_(spec.heads) {
+        sinks_(spec.heads * std::max<std::int64_t>(1, spec.buckets)) {
     if (spec.tiles) {
       tiles_begin(kernels_.e());
       tiles_end(kernels_.e());
-    } else {
+    } else if (spec.buckets == 0) {
       split_ = kernels_.name(attn_split(kernels_.e(), spec));
       merge_ = kernels_.name(attn_merge(kernels_.e(), spec));
     }
@@ -91,7 +91,7 @@ class Attention {
   }
   AttnWeights weights() const {
     return {spec_.q_norm ? q_norm_.data() : nullptr, spec_.k_norm ? k_norm_.data() : nullptr,
-            spec_.sinks ? sinks_.data() : nullptr};
+            spec_.sinks ? sinks_.data() : nullptr, spec_.buckets > 0 ? sinks_.data() : nullptr};
   }
 
   // Positions [begin, end) of x as one step, into their rows of y. By ranges: split items, some at a time, then merged.
@@ -229,6 +229,13 @@ TEST(Attention, LaterPositionsToo) {
       expect_agrees(with(shape(4, 2, 64, kv_type), [&](AttnSpec& s) { s.ahead = true, s.window = window; }),
                     700, {700});
   }
+}
+
+TEST(Attention, BiasesOfDistances) {
+  for (std::int64_t tokens : {1, 70, 700})
+    expect_agrees(with(shape(4, 2, 64, GC_KV_F32),
+                       [](AttnSpec& s) { s.rope = {}, s.ahead = true, s.scale = 1, s.buckets = 32; }),
+                  tokens, {tokens});
 }
 
 TEST(Attention, WindowsAndRings) {

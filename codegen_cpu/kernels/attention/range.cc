@@ -53,6 +53,7 @@ class RangeEmitter {
       });
       if (s_.cap != 0) tiles_.cap(a_["p"], heads);
       if (s_.alibi != 0) tiles_.alibi(a_["p"], a_["kv_head"], b_.CreateSub(origin, a_["pos"]));
+      if (s_.buckets > 0) tiles_.bias(a_["p"], a_["bias"], b_.CreateSub(origin, a_["pos"]));
       mask(begin, end);
       tiles_.softmax(softmax_, heads);
       tiles_.over_values(values, a_["wide"], begin, end, [&](const Tiles::Columns& columns) {
@@ -123,9 +124,9 @@ llvm::Function* attn_range(Emitter& e, const AttnSpec& spec) {
   inner.out = ir::Elem::F32;
   inner.scale = 1;
   inner.window = 0;
-  const std::vector<Arg> args = {in("q"),   out("p"),   out("partial"),     in("table"),
-                                 i64("n"),  in("base"), i64("block_bytes"), i64("lo"),
-                                 i64("hi"), i64("pos"), i64("kv_head"),     out("wide")};
+  const std::vector<Arg> args = {in("q"),        out("p"),           out("partial"), in("table"), i64("n"),
+                                 in("base"),     i64("block_bytes"), i64("lo"),      i64("hi"),   i64("pos"),
+                                 i64("kv_head"), out("wide"),        in("bias")};
   return e.function(attn_name("attn_range", inner), args,
                     [&](const Args& a) { RangeEmitter(e, inner, a).emit(); });
 }

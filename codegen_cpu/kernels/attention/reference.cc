@@ -99,6 +99,8 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
           if (spec.cap != 0) dot = spec.cap * std::tanh(dot / spec.cap);
           if (spec.alibi != 0)
             dot -= ir::alibi_slope(spec.alibi, h, spec.heads) * std::abs(static_cast<double>(t - p));
+          if (spec.buckets > 0)
+            dot += weights.bias[ir::distance_bucket(p - t, spec.buckets, spec.ahead) * spec.heads + h];
           s.push_back(dot);
           m = std::max(m, dot);
         }

@@ -12,6 +12,7 @@ struct AttnWeights {
   const float* q_norm = nullptr;  // [k_dim]
   const float* k_norm = nullptr;
   const float* sinks = nullptr;  // [heads]
+  const float* bias = nullptr;   // [buckets][heads]
   double rope_base = 10000;
 };
 

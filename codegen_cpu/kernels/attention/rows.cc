@@ -141,6 +141,12 @@ class RowsEmitter {
         tiles_.alibi(row, a_["kv_head"], b_.CreateSub(origin, unit(r).pos));
       });
     }
+    if (s_.buckets > 0) {
+      e_.for_range(e_.i64(0), a_["n"], 1, [&](Value* r) {
+        Value* row = e_.at(p_, b_.CreateMul(r, e_.i64(s_.group())), std::int64_t{GC_KV_BLOCK * 4});
+        tiles_.bias(row, a_["bias"], b_.CreateSub(origin, unit(r).pos));
+      });
+    }
     // At the ends, rows differ in what they see; memory past the last row's position was never written.
     Value* whole = b_.CreateAnd(
         b_.CreateICmpSGE(origin, last_.lo),
@@ -204,10 +210,10 @@ std::int64_t attn_rows_scratch_bytes(const AttnSpec& spec) {
 }
 
 llvm::Function* attn_rows(Emitter& e, const AttnSpec& spec) {
-  const std::vector<Arg> args = {ptr("step"),       i64("group"), i64("block_bytes"), i64("state_offset"),
-                                 in("q"),           i64("qs"),    in("q_norm_w"),     in("rope_fine"),
-                                 in("rope_coarse"), in("sinks"),  out("y"),           i64("ys"),
-                                 i64("row"),        i64("n"),     i64("kv_head"),     out("scratch")};
+  const std::vector<Arg> args = {
+      ptr("step"),    i64("group"),    i64("block_bytes"), i64("state_offset"), in("q"),   i64("qs"),
+      in("q_norm_w"), in("rope_fine"), in("rope_coarse"),  in("sinks"),         out("y"),  i64("ys"),
+      i64("row"),     i64("n"),        i64("kv_head"),     out("scratch"),      in("bias")};
   return e.function(attn_name("attn_rows", spec), args,
                     [&, spec](const Args& a) { RowsEmitter(e, spec, a).emit(); });
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "codegen_cpu/kernels/attention/elements.h"
+#include "codegen_cpu/kernels/attention/unit.h"
 #include "codegen_cpu/kv_layout.h"
 #include "codegen_cpu/vec/math.h"
 
@@ -159,6 +160,23 @@ void Tiles::alibi(Value* p, Value* kv_head, Value* first) {
       if (s_.ahead) distance = v_.neg(v_.abs(distance));
       Value* at = e_.at(p, g, std::int64_t{GC_KV_BLOCK * 4}, std::int64_t{c} * Vec::kLanes * 4);
       v_.store(v_.fma(slope, distance, v_.load(at)), at);
+    }
+  });
+}
+
+void Tiles::bias(Value* p, Value* of_distances, Value* first) {
+  auto limit = [&](Value* x, int64_t by, bool least) {
+    Value* bound = e_.i64(by);
+    return b_.CreateSelect(least ? b_.CreateICmpSLT(x, bound) : b_.CreateICmpSGT(x, bound), bound, x);
+  };
+  // Past the reach all distances have the same bias, and so have blocks.
+  Value* begin = limit(limit(first, -kBiasCentre, true), ir::kBucketReach, false);
+  Value* row = e_.at(of_distances, b_.CreateAdd(begin, e_.i64(kBiasCentre)), std::int64_t{4});
+  e_.for_range(0, s_.group(), 1, [&](Value* g) {
+    for (int c = 0; c < kKeyVectors; ++c) {
+      const std::int64_t byte = std::int64_t{c} * Vec::kLanes * 4;
+      Value* at = e_.at(p, g, std::int64_t{GC_KV_BLOCK * 4}, byte);
+      v_.store(v_.add(v_.load(at), v_.load(e_.at(row, g, kBiasFloats * 4, byte))), at);
     }
   });
 }

@@ -71,6 +71,8 @@ class Tiles {
   void cap(Value* p, Value* n);
   // p[group][64] of one row -= slope (pos - key), the block's first key at `first` (i64) from the row's position.
   void alibi(Value* p, Value* kv_head, Value* first);
+  // p[group][64] of one row += its heads' biases of the block's distances, f32[group][kBiasFloats].
+  void bias(Value* p, Value* of_distances, Value* first);
   // p[n][64] = exp(p - m) with m and l brought up to date, and alpha: the factor of what was summed before.
   // m, l, alpha and the scratch `tops` and `sums` have n f32, padded to 16.
   struct Softmax {

@@ -26,6 +26,7 @@ std::string attn_name(const char* kernel, const AttnSpec& spec) {
                          spec.ring ? "_ring" : "", spec.ahead ? "_ahead" : "", "_s", float_name(spec.scale));
   if (spec.cap != 0) name += cat("_cap", float_name(spec.cap));
   if (spec.alibi != 0) name += cat("_alibi", float_name(spec.alibi));
+  if (spec.buckets > 0) name += cat("_buckets", spec.buckets);
   if (spec.q_norm || spec.k_norm) {
     name += cat(spec.q_norm ? "_qn" : "", spec.k_norm ? "_kn" : "", "_eps", float_name(spec.eps));
   }

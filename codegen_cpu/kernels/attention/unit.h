@@ -12,6 +12,11 @@ struct PartialLayout {
 };
 PartialLayout partial_layout(std::int64_t queries, std::int64_t v_dim);
 
+// A head's biases by distance, from kBiasCentre before the query on: all within reach, with a block's room on either side
+// for blocks beyond it.
+inline constexpr std::int64_t kBiasCentre = ir::kBucketReach + GC_KV_BLOCK;
+inline constexpr std::int64_t kBiasFloats = kBiasCentre + ir::kBucketReach + GC_KV_BLOCK;
+
 // "attn_4x256_kv1x256_w512_..." without what doesn't matter to `kernel`.
 std::string attn_name(const char* kernel, const AttnSpec& spec);
 

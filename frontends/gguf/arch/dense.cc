@@ -87,7 +87,7 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
   k.recurrent = recurrent_layers(keys, f, k.s);
   k.ahead = f.ahead || (embeds(keys) && !keys.file().get_bool(keys.full("attention.causal"), true));
   for (std::int64_t& n : k.s.n_ff) n /= f.ff_divisor;
-  if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f);
+  if (f.experts.in != Form::Experts::In::None) k.experts = expert_sizes(keys, f, k.s.n_layer);
   k.windows.assign(static_cast<std::size_t>(k.s.n_layer), 0);
   if (f.slides) {
     k.windows = layer_windows(keys, k.s.n_layer, f.default_window, f.period, f.first_sees_all);
@@ -293,8 +293,11 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   const bool beside = f.experts.dense == Form::Experts::Dense::Before;
   if (!experts || beside)
     l.ffn = ffn_of(tensors, f, l.prefix, dense_size(tensors, f, l.prefix, k.s.n_ff[i]), k.s.n_embd);
+  if (experts) l.moe = experts_of(tensors, f, of_layer(k.experts, i), l.prefix, k.s.n_embd);
+  if (!k.experts.shared_limits.empty())
+    for (blocks::Ffn* ffn : {&l.ffn, &l.moe.shared})
+      ffn->limit = k.experts.shared_limits[static_cast<std::size_t>(i)], ffn->limit_out = true;
   if (!experts) return;
-  l.moe = experts_of(tensors, f, k.experts, l.prefix, k.s.n_embd);
   l.early_router = f.experts.early_router;
   if (beside) l.moe_norm = norm_of(tensors, f, l.prefix, "ffn_norm_exps", k.s);
 }

@@ -166,7 +166,9 @@ struct Form {
     bool weigh_input = false;      // weights count before the activation function
     double limit = 0, up_add = 0;  // see op experts_in
     bool limit_key = false;        // swiglu_clamp_exp: one limit for all layers
-    bool early_router = false;     // which sees the layer's input
+    // swiglu_clamp_exp, and swiglu_clamp_shexp of shared experts and dense networks: limits of each layer, behind fn.
+    bool limits_of_layers = false;
+    bool early_router = false;  // which sees the layer's input
     enum class Dense {
       None,
       Added,

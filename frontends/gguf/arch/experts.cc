@@ -64,6 +64,21 @@ double expert_limit(const Keys& keys) {
   return limit;
 }
 
+// Bounds of each layer, from an array or one number for all; 0: none.
+std::vector<double> layer_limits(const Keys& keys, const char* suffix, std::int64_t n_layer) {
+  std::vector<double> limits(static_cast<std::size_t>(n_layer), 0);
+  const Value* value = keys.file().find(keys.full(suffix));
+  if (value == nullptr) return limits;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const std::uint64_t at = value->is_array() ? i : 0;
+    limits[i] = at < value->count() ? value->as_float(at).value_or(-1) : -1;
+    if (!(limits[i] >= 0))
+      keys.fail(suffix, cat("expected a number from 0 up for each layer, found ", value->describe()));
+    if (limits[i] <= 1e-6) limits[i] = 0;
+  }
+  return limits;
+}
+
 // A shared expert as a stack of one, for its gate.
 void gated_shared(Tensors& tensors, const std::string& prefix, ir::Fn fn, std::int64_t n_embd,
                   blocks::Moe& m) {
@@ -106,7 +121,7 @@ blocks::Ffn shared_of(Tensors& tensors, const Form& form, const std::string& pre
 
 }  // namespace
 
-ExpertSizes expert_sizes(const Keys& keys, const Form& form) {
+ExpertSizes expert_sizes(const Keys& keys, const Form& form, std::int64_t n_layer) {
   const Experts& e = form.experts;
   ExpertSizes s;
   s.n = e.in == Experts::In::IfCounted ? count(keys, "expert_count") : keys.size("expert_count");
@@ -120,9 +135,20 @@ ExpertSizes expert_sizes(const Keys& keys, const Form& form) {
   s.norm = e.norm == Experts::Norm::Always ||
            (e.norm == Experts::Norm::ByKey && keys.file().get_bool(keys.full("expert_weights_norm"), false));
   if (const double scale = keys.factor("expert_weights_scale"); scale != 0) s.scale = scale;
+  if (e.limits_of_layers) {
+    s.limits = layer_limits(keys, "swiglu_clamp_exp", n_layer);
+    s.shared_limits = layer_limits(keys, "swiglu_clamp_shexp", n_layer);
+    return s;
+  }
   s.limit = e.limit_key ? expert_limit(keys) : e.limit;
   if (!e.limit_key) keys.refuse_unless_zero("swiglu_clamp_exp", "a bound of gate and up");
   keys.refuse_unless_zero("swiglu_clamp_shexp", "a bound of gate and up of shared experts");
+  return s;
+}
+
+ExpertSizes of_layer(const ExpertSizes& sizes, std::int64_t layer) {
+  ExpertSizes s = sizes;
+  if (!s.limits.empty()) s.limit = s.limits[static_cast<std::size_t>(layer)];
   return s;
 }
 
@@ -151,7 +177,8 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
                .fn = form.fn,
                .weigh = e.weigh_input,
                .limit = s.limit,
-               .up_add = e.up_add};
+               .up_add = e.up_add,
+               .limit_out = e.limits_of_layers};
   if (!joined && form.gate != Form::Gate::None) {
     m.experts.gate = tensors.stack(name("gate", "_exps.weight"), s.n, n_ff, n_in);
     m.experts.gate_bias = tensors.find_vectors(name("gate", "_exps.bias"), s.n, n_ff);

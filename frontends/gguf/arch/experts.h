@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "compiler/blocks/moe.h"
 #include "frontends/gguf/arch/dense.h"
@@ -19,13 +20,17 @@ struct ExpertSizes {
   ir::RouteArgs::Weights weights = ir::RouteArgs::Weights::Softmax;
   bool norm = false;
   double scale = 1, limit = 0;
+  std::vector<double> limits, shared_limits;  // of each layer, where the form has them
 };
 
-ExpertSizes expert_sizes(const Keys& keys, const Form& form);
+ExpertSizes expert_sizes(const Keys& keys, const Form& form, std::int64_t n_layer);
 
 inline bool experts_in_layer(const ExpertSizes& sizes, std::int64_t layer) {
   return sizes.n > 0 && layer >= sizes.first && (layer + 1) % sizes.step == 0;
 }
+
+// The layer's bounds in place of one for all.
+ExpertSizes of_layer(const ExpertSizes& sizes, std::int64_t layer);
 
 // ffn_gate_inp, ffn_{gate,up,down}_exps, exp_probs_b, ffn_{gate,up,down}_shexp, ffn_gate_inp_shexp. prefix: "blk.3.".
 blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& sizes,

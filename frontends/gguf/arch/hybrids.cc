@@ -91,6 +91,27 @@ LoadedModel load_kimi_linear(const File& file) {
                                        .norm = Experts::Norm::Always}});
 }
 
+// Kimi Linear with latent queries that turn, gates of attention, and bounds of decays and of networks. Sections of RoPE are
+// for images: text has the same position in all, and turns by halves then.
+LoadedModel load_bailingmoe3(const File& file) {
+  const Value* sections = file.find("bailingmoe3.rope.dimension_sections");
+  bool any = false;
+  for (std::uint64_t i = 0; sections != nullptr && i < sections->count(); ++i)
+    any = any || sections->as_int(i).value_or(0) != 0;
+  return load_dense(file, {.name = "bailingmoe3",
+                           .turn = any ? Form::Turn::Halves : Form::Turn::Pairs,
+                           .factors = false,
+                           .out_bias = false,
+                           .gates = Form::Gates::OfHeads,
+                           .latent = {.there = true},
+                           .mixer = kda_of,
+                           .experts = {.in = Experts::In::IfCounted,
+                                       .dense_lead = true,
+                                       .weights = Experts::Weights::ByKey,
+                                       .norm = Experts::Norm::ByKey,
+                                       .limits_of_layers = true}});
+}
+
 LoadedModel load_plamo2(const File& file) {
   return load_dense(file, {.name = "plamo2",
                            .post_attn_norm = "post_attention_norm",

@@ -59,7 +59,7 @@ LoadedModel load_minimax_01(const File& file) {
   refuse_unknown_forms(keys, {.experts = true});
   const DecoderSizes s = decoder_sizes(keys);
   const ir::RopeArgs rope = rope_args(keys, s.heads[0].k_dim, /*neox=*/true);
-  const ExpertSizes experts = expert_sizes(keys, kForm);
+  const ExpertSizes experts = expert_sizes(keys, kForm, s.n_layer);
   const std::vector<bool> recurrent = recurrent_by_key(keys, s.n_layer, /*interval=*/8);
   const double residual_scale = keys.positive("residual_scale");
 

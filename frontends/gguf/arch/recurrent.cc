@@ -143,13 +143,20 @@ blocks::Mixer kda_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, 
     c.taps = tensors.taps(prefix + "ssm_conv1d_" + part + ".weight", n, taps);
   };
   projected("q", m.q, m.q_conv), projected("k", m.k, m.k_conv), projected("v", m.v, m.v_conv);
-  m.f_a = tensors.linear(prefix + "ssm_f_a", m.dim, s.n_embd);
-  m.f_b = tensors.linear(prefix + "ssm_f_b", n, m.dim);
+  const bool whole = !tensors.has(prefix + "ssm_f_b.weight");
+  m.f_a = tensors.linear(prefix + "ssm_f_a", whole ? n : m.dim, s.n_embd);
+  if (!whole) m.f_b = tensors.linear(prefix + "ssm_f_b", n, m.dim);
+  if (keys.has("kda.gate_lower_bound")) {
+    m.least = keys.file().find_f32(keys.full("kda.gate_lower_bound")).value_or(0);
+    if (!(m.least < 0)) keys.fail("kda.gate_lower_bound", "expected a negative number");
+    if (!keys.file().get_bool(keys.full("kda.safe_gate"), true))
+      keys.unsupported("kda.safe_gate", "gates without a bound are not supported here");
+  }
   m.dt_bias = tensors.vector(prefix + "ssm_dt.bias", n);
   m.a = tensors.rates(prefix + "ssm_a", m.heads);
   m.beta = tensors.linear(prefix + "ssm_beta", m.heads, s.n_embd);
-  m.g_a = tensors.linear(prefix + "ssm_g_a", m.dim, s.n_embd);
-  m.g_b = tensors.linear(prefix + "ssm_g_b", n, m.dim);
+  m.g_a = tensors.linear(prefix + "ssm_g_a", whole ? n : m.dim, s.n_embd);
+  if (!whole) m.g_b = tensors.linear(prefix + "ssm_g_b", n, m.dim);
   m.norm = tensors.vector(prefix + "ssm_norm.weight", m.dim);
   m.out = tensors.linear(prefix + "attn_output", s.n_embd, n);
   return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {

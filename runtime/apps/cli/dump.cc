@@ -1,11 +1,11 @@
 // `OUT dump --tokens 1,2,3 [--name REGEX] [-o F]`: values inside the model for a prompt, as the compiled code makes them,
 // in the order of their making. A file compiled with --debug-values has all values of the graph, others those that the
 // kernels don't keep to themselves. With -o the values go, whole, to a file: little-endian f32, one after the other in
-// the order of the lines.
-#include <math.h>
+// the order of the lines. With --weights NAME a tensor is shown in their place (dump_weights.cc).
 #include <regex.h>
 
 #include "runtime/apps/cli/app.h"
+#include "runtime/apps/cli/dump_weights.h"
 #include "runtime/apps/cli/whole_file.h"
 #include "runtime/core/embedding.h"
 
@@ -29,13 +29,6 @@ double sum_of(const uint8_t* data, uint64_t stride, uint32_t rows, uint32_t colu
     for (uint32_t c = 0; c < columns; ++c) sum += static_cast<double>(row[c]);
   }
   return sum;
-}
-
-void put_value(Output& out, float x) {
-  if (isnan(x) || isinf(x))
-    out.print(isnan(x) ? " nan" : x > 0 ? " inf" : " -inf");
-  else
-    out.print(" ", Fixed{static_cast<double>(x), 5});
 }
 
 // Called by worker 0 while the others wait.
@@ -84,6 +77,7 @@ bool run_tokens(App& app, Session& session, Span<const int32_t> ids) {
 
 int gc_command_dump(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
+  if (options.weights != nullptr) return dump_weights(app, options);
   Model model;
   Vec<int32_t> ids(app.memory);
   if (!read_tokens(app, options, &ids) || !open_model(app, options, &model)) return kExitError;

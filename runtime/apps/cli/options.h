@@ -72,6 +72,7 @@ struct Options {
   bool decode = false;
   const char* pooling = nullptr;  // of embeddings; null: the model's own
   const char* query = nullptr;
+  const char* weights = nullptr;  // a section of the image
   int64_t normalize = 2;
   // Generation.
   int64_t n_predict = -1;
