@@ -169,8 +169,9 @@ class StateOps : StepOps {
     double scale = op_.f32(AttrName::scale), cap = op_.f32_or(AttrName::cap, 0);
     double alibi = op_.f32_or(AttrName::alibi, 0);
     double slope = alibi == 0 ? 0 : alibi_slope(alibi, head, h.q);
-    const float *sinks = vector("sinks"), *bias = vector("bias");
+    const float* sinks = vector("sinks");
     const int64_t buckets = op_.i64_or(AttrName::buckets, 0);
+    const float* bias = buckets > 0 ? vector("bias") : nullptr;
     const bool ahead = op_.i64_or(AttrName::ahead, 0) != 0;
     int64_t last = ahead ? cache.length - 1 : position;
     if (window > 0) last = std::min(last, position + window - 1);
