@@ -4,11 +4,16 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load(":system_files.bzl", "system_file_labels")
 
 # The runtime is what users run, whatever way the compiler around it is built: always optimized, position-independent,
-# a section per function so that the unused ones go, and never with the sanitizers of a test build.
+# a section per function so that the unused ones go, and never with the sanitizers of a test build. Another target is
+# the same clang with --target, whose headers and libraries Debian's cross packages bring; -MMD: Bazel wants to know of
+# no header outside the toolchain's own folders.
 def _for_users(settings, attr):
+    copts = ["-O2", "-g0", "-fPIC", "-ffunction-sections", "-fdata-sections"]
+    if attr.target_triple:
+        copts += ["--target=" + attr.target_triple, "-MMD"]
     return {
         "//command_line_option:compilation_mode": "opt",
-        "//command_line_option:copt": ["-O2", "-g0", "-fPIC", "-ffunction-sections", "-fdata-sections"],
+        "//command_line_option:copt": copts,
         "//command_line_option:features": [],
         "//command_line_option:force_pic": True,
         "//command_line_option:linkopt": [],
@@ -55,6 +60,7 @@ runtime_archive = rule(
     doc = "One deterministic archive of all objects of `deps` and what they depend on.",
     attrs = {
         "deps": attr.label_list(providers = [CcInfo], cfg = _for_users_transition),
+        "target_triple": attr.string(doc = "another target than the host"),
         "_allowlist_function_transition": attr.label(
             default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
         ),
@@ -63,8 +69,11 @@ runtime_archive = rule(
     fragments = ["cpp"],
 )
 
-def libc_stubs(name):
+def libc_stubs(name, folder = "", target_triple = "", oldest = ""):
     """libc.so.6 and libm.so.6 for a linker to bind symbols to: names and versions of libc_symbols.txt, no code.
+
+    `folder`: before the names of the files that are made. `oldest`: the version of the target's first libc, which stands
+    for all that are older (they are all GLIBC_2.N).
 
     What is linked against them asks for the versions named there, whatever libc the machine has that builds this. Not
     llvm-ifs: its stubs have no versions, and pthread_cond_timedwait was bound to its oldest, another function.
@@ -73,28 +82,36 @@ def libc_stubs(name):
         native.genrule(
             name = name + "_" + library,
             srcs = ["libc_symbols.txt"],
-            outs = [library],
+            outs = [folder + library],
             cmd = """
 awk '$$1 == "{library}" {{print ".globl " $$3 "; .type " $$3 ",@function; " $$3 ": ret"}}' $< > $(@D)/{library}.s
-awk '$$1 == "{library}" {{all[$$2] = all[$$2] " " $$3 ";"}}
-     END {{for (v in all) print v " {{ global:" all[v] " }};"}}' $< > $(@D)/{library}.map
-$(CC) -shared -nostdlib -fuse-ld=lld -Wl,-soname,{library} -Wl,--build-id=none \
+awk -v oldest={oldest} '
+  {{split($$2, version, "."); split(oldest, first, "."); if (version[2] + 0 < first[2] + 0) $$2 = oldest}}
+  $$1 == "{library}" {{all[$$2] = all[$$2] " " $$3 ";"}}
+  END {{for (v in all) print v " {{ global:" all[v] " }};"}}' $< > $(@D)/{library}.map
+$(CC) {target} -shared -nostdlib -fuse-ld=lld -Wl,-soname,{library} -Wl,--build-id=none \
   -Wl,--version-script=$(@D)/{library}.map -o $@ $(@D)/{library}.s
-""".format(library = library),
+""".format(
+                library = library,
+                oldest = oldest,
+                target = "--target=" + target_triple if target_triple else "",
+            ),
             toolchains = ["@bazel_tools//tools/cpp:current_cc_toolchain"],
         )
 
-def link_bundle(name, deps, extra = {}, **kwargs):
+def link_bundle(name, deps, extra = {}, system_files = "system_files", target_triple = "", **kwargs):
     """A cc_library whose C symbols NAME_begin and NAME_end enclose a bundle of `deps` and the system's files.
 
-    `extra`: further files of the bundle, label: name.
+    `extra`: further files of the bundle, label: name. `system_files`: their repository. `target_triple`: another target
+    than the host.
     """
     runtime_archive(
         name = name + "_runtime",
+        target_triple = target_triple,
         deps = deps,
         visibility = ["//visibility:private"],
     )
-    files = system_file_labels("system_files")
+    files = system_file_labels(system_files)
     native.genrule(
         name = name + "_bundle",
         srcs = [":" + name + "_runtime"] + files + extra.keys(),

@@ -14,9 +14,10 @@ _FILES = [
 ]
 
 def _find(ctx, compiler, name):
-    path = ctx.execute([compiler, "-print-file-name=" + name]).stdout.strip()
+    target = ["--target=" + ctx.attr.target_triple] if ctx.attr.target_triple else []
+    path = ctx.execute([compiler] + target + ["-print-file-name=" + name]).stdout.strip()
     if not path.startswith("/"):
-        fail("%s has no %s; libc6-dev and libstdc++-12-dev are needed" % (compiler, name))
+        fail("%s has no %s; %s are needed" % (compiler, name, ctx.attr.packages))
     return path
 
 def _system_files(ctx):
@@ -36,7 +37,11 @@ def _system_files(ctx):
 
 system_files = repository_rule(
     implementation = _system_files,
-    attrs = {"compiler": attr.string(default = "clang-22")},
+    attrs = {
+        "compiler": attr.string(default = "clang-22"),
+        "packages": attr.string(default = "libc6-dev and libstdc++-12-dev"),
+        "target_triple": attr.string(doc = "another target than the host"),
+    },
     configure = True,
     local = True,
 )
