@@ -23,7 +23,7 @@ Emitter::Emitter(llvm::LLVMContext& context, const Isa& isa, std::string module_
       prefix_(std::move(prefix)),
       module_(std::make_unique<llvm::Module>(module_name, context)),
       builder_(context) {
-  module_->setTargetTriple(llvm::Triple("x86_64-unknown-linux-gnu"));
+  module_->setTargetTriple(llvm::Triple(triple(isa.arch())));
   module_->setPICLevel(llvm::PICLevel::BigPIC);
 }
 

@@ -9,12 +9,14 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace gc::cpu {
 namespace {
 
-enum class Register { eax, ebx, ecx, edx };
+enum class Register { eax, ebx, ecx, edx, hwcap, hwcap2 };
 
 struct FeatureTest {
   std::string_view name;
@@ -30,8 +32,9 @@ constexpr FeatureTest kTests[] = {
 #undef GC_CPU_FEATURE
 };
 
-std::vector<Isa> make_table() {
-  constexpr unsigned VNNI = 1, AVX512 = 2, GFNI = 4, BF16DOT = 8, AMX = 16;
+std::vector<Isa> make_table(Arch arch) {
+  constexpr unsigned VNNI = 1, AVX512 = 2, GFNI = 4, BF16DOT = 8, AMX = 16, NEON = 32, DOTPROD = 64,
+                     I8MM = 128;
   using enum CpuFeature;
   std::vector<Isa> table;
 #define ISA(name, in_use, cpu, features, bytes, l1, l2, facts, ...) \
@@ -47,11 +50,15 @@ std::vector<Isa> make_table() {
                    ((facts) & GFNI) != 0,                           \
                    ((facts) & BF16DOT) != 0,                        \
                    ((facts) & AMX) != 0,                            \
+                   ((facts) & NEON) != 0,                           \
+                   ((facts) & DOTPROD) != 0,                        \
+                   ((facts) & I8MM) != 0,                           \
                    {__VA_ARGS__}});
 #define MACHINE(name, isa)
 #include "codegen_cpu/isa.def"
 #undef MACHINE
 #undef ISA
+  std::erase_if(table, [&](const Isa& isa) { return isa.arch() != arch; });
   return table;
 }
 
@@ -74,32 +81,45 @@ bool may_use_tiles() {
 bool test(const FeatureTest& feature) {
   constexpr std::uint64_t kTileStates = 0x60000;
   unsigned r[4] = {};
+  if (static_cast<int>(feature.reg) >= 4) return false;  // another architecture's
   if (!__get_cpuid_count(feature.leaf, feature.subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
   if (!(r[static_cast<int>(feature.reg)] >> feature.bit & 1)) return false;
   if ((enabled_states() & feature.xcr0) != feature.xcr0) return false;
   return feature.xcr0 != kTileStates || may_use_tiles();
 }
-#else
-bool test(const FeatureTest&) { return false; }
+#elif defined(__aarch64__)
+bool test(const FeatureTest& feature) {
+  if (feature.reg != Register::hwcap && feature.reg != Register::hwcap2) return false;
+  return getauxval(feature.reg == Register::hwcap ? AT_HWCAP : AT_HWCAP2) >> feature.bit & 1;
+}
 #endif
 
 }  // namespace
 
-std::span<const Isa> all_isas() {
-  static const std::vector<Isa> table = make_table();
-  return table;
+const char* triple(Arch arch) { return arch == Arch::AArch64 ? "aarch64-linux-gnu" : "x86_64-linux-gnu"; }
+
+std::optional<Arch> arch_of(std::string_view name) {
+  for (Arch arch : {Arch::X86_64, Arch::AArch64})
+    if (name == triple(arch)) return arch;
+  return std::nullopt;
 }
 
-std::vector<const Isa*> usable_isas() {
+std::span<const Isa> all_isas(Arch arch) {
+  static const std::vector<Isa> x86 = make_table(Arch::X86_64), aarch64 = make_table(Arch::AArch64);
+  return arch == Arch::AArch64 ? aarch64 : x86;
+}
+
+std::vector<const Isa*> usable_isas(Arch arch) {
   std::vector<const Isa*> isas;
-  for (const Isa& isa : all_isas()) {
+  for (const Isa& isa : all_isas(arch)) {
     if (isa.in_use) isas.push_back(&isa);
   }
   return isas;
 }
 
 bool host_runs(const Isa& isa) {
-  return std::all_of(isa.cpu_features.begin(), isa.cpu_features.end(), host_has);
+  return isa.arch() == kHostArch &&
+         std::all_of(isa.cpu_features.begin(), isa.cpu_features.end(), host_has);
 }
 
 std::vector<const Isa*> host_isas() {
@@ -111,18 +131,19 @@ std::vector<const Isa*> host_isas() {
 
 const Isa& best_host_isa() {
   const std::vector<const Isa*> isas = host_isas();
-  if (isas.empty()) throw_user("this machine is older than x86-64-v3 (AVX2, FMA, F16C); name one with --cpu");
+  if (isas.empty())
+    throw_user("this machine is older than ", all_isas().front().name, "; name one with --cpu");
   return *isas.back();
 }
 
-const Isa* isa_by_name(std::string_view name) {
+const Isa* isa_by_name(std::string_view name, Arch arch) {
 #define ISA(...)
 #define MACHINE(machine, isa) \
   if (name == machine) name = isa;
 #include "codegen_cpu/isa.def"
 #undef MACHINE
 #undef ISA
-  for (const Isa* isa : usable_isas()) {
+  for (const Isa* isa : usable_isas(arch)) {
     if (isa->name == name) return isa;
   }
   return nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,16 @@ enum class CpuFeature : std::uint8_t {
 #undef GC_CPU_FEATURE
 };
 
+enum class Arch : std::uint8_t { X86_64, AArch64 };
+#if defined(__aarch64__)
+inline constexpr Arch kHostArch = Arch::AArch64;
+#else
+inline constexpr Arch kHostArch = Arch::X86_64;
+#endif
+// "x86_64-linux-gnu": what --target calls it; and the architecture of such a name, if there is one.
+const char* triple(Arch arch);
+std::optional<Arch> arch_of(std::string_view triple);
+
 struct Isa {
   std::string_view name;  // "x86-64-v4-vnni"
   bool in_use;            // programs are made for it
@@ -28,6 +39,9 @@ struct Isa {
   bool has_gfni;                    // cheap shifts of bytes
   bool has_bf16dot;                 // vdpbf16ps
   bool has_amx;
+  bool has_neon;
+  bool has_dotprod;  // sdot
+  bool has_i8mm;     // usdot
   std::vector<CpuFeature> cpu_features;  // all needed to run it
 
   // Not a fact but a wish: prompts may be multiplied in 8 bits where that is faster (kernels/matmul/prompt_way.h).
@@ -35,15 +49,18 @@ struct Isa {
 
   // Prompt rows multiply in bf16, generated rows as integers (roles.h).
   bool roles_differ() const { return has_amx || (has_bf16dot && !coarse_prompts); }
+  Arch arch() const { return has_neon ? Arch::AArch64 : Arch::X86_64; }
   int f32_lanes() const { return vector_bytes / 4; }
-  int vector_registers() const { return has_avx512 ? 32 : 16; }
+  int vector_registers() const { return has_avx512 || has_neon ? 32 : 16; }
+  // All of them: of AVX-512 2048, of AVX2 and NEON 512.
+  int register_bytes() const { return vector_registers() * vector_bytes; }
 };
 
-// The whole table, plainest first.
-std::span<const Isa> all_isas();
+// The table's rows of an architecture, plainest first.
+std::span<const Isa> all_isas(Arch arch = kHostArch);
 
-// The rows in use that a program may be made for, plainest first.
-std::vector<const Isa*> usable_isas();
+// Those of them in use, which a program may be made for.
+std::vector<const Isa*> usable_isas(Arch arch = kHostArch);
 
 // Those of them that this machine runs (cpuid and the states the operating system enabled), plainest first. May be
 // empty on a machine older than x86-64-v3.
@@ -52,8 +69,8 @@ std::vector<const Isa*> host_isas();
 // The last of host_isas(); throws a user error when there is none.
 const Isa& best_host_isa();
 
-// A row in use, or nullptr.
-const Isa* isa_by_name(std::string_view name);
+// A row in use, by its own name or a machine's, or nullptr.
+const Isa* isa_by_name(std::string_view name, Arch arch = kHostArch);
 
 bool host_has(CpuFeature feature);
 // In use or not: tests of kernels that wait for a program may run them.

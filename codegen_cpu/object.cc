@@ -39,6 +39,11 @@ void initialize_target() {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     LLVMInitializeX86AsmParser();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64AsmParser();
   });
 }
 
@@ -95,7 +100,7 @@ void keep_only(llvm::Module& module, const std::set<std::string>& names, bool fi
 
 std::unique_ptr<llvm::TargetMachine> target_machine(const Isa& isa) {
   initialize_target();
-  const llvm::Triple triple("x86_64-unknown-linux-gnu");
+  const llvm::Triple triple(cpu::triple(isa.arch()));
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   GC_CHECK(target, error);

@@ -63,13 +63,14 @@ void add_compile_options(CLI::App& app, Options& o) {
       ->transform(CLI::CheckedTransformer(kEmits));
   app.add_option(
          "--cpu", o.cpus,
-         "native (default), portable, or names of ISAs or of machines (haswell, icelake-server, znver4, "
-         "...): one file for several, chosen at start")
+         "native (default), portable (default for another --target), or names of ISAs or of machines (haswell, "
+         "icelake-server, znver4, ...): one file for several, chosen at start")
       ->delimiter(',');
   app.add_flag("--fast-int8", o.fast_int8,
                "multiply prompts in 8 bits on machines without matrix units, for speed: mean KL from the f32 "
                "model 0.0043 instead of 0.0002 or less (Gemma 3 270M), 0.0028 instead of 0.0001 (SmolLM2)");
-  app.add_option("--target", o.target, "x86_64-linux-gnu");
+  app.add_option("--target", o.target,
+                 "x86_64-linux-gnu or aarch64-linux-gnu: what the output runs on; default this machine");
   app.add_option("--weights", o.weights,
                  "embed, external (in OUT.weights beside OUT), or auto (default): external for objects and "
                  "archives of 2 GB and more")

@@ -23,10 +23,11 @@ struct Options {
   std::string model;
   std::string output;
   Emit emit = Emit::kExecutable;
-  std::vector<std::string> cpus = {
-      "native"};           // names or machines of codegen_cpu/isa.def; native: the best this machine runs
+  // Names of codegen_cpu/isa.def or of machines; native: the best this machine runs; portable: all of the target. Empty:
+  // native, or for another target than this machine's portable.
+  std::vector<std::string> cpus;
   bool fast_int8 = false;  // prompts in 8 bits where that is faster
-  std::string target = "x86_64-linux-gnu";
+  std::string target;  // empty: this machine's
   Weights weights = Weights::kAuto;
   std::string header;             // of an object, archive or shared library; empty: OUT.h
   std::string prefix;             // of its symbols; empty: from OUT

@@ -35,22 +35,38 @@ namespace {
 
 constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob", kTemplateSymbol[] = "gc_chat_program_blob";
 
-// ISAs by name, best first, each once.
+cpu::Arch arch_of(const Options& options) {
+  if (options.target.empty()) return cpu::kHostArch;
+  const std::optional<cpu::Arch> arch = cpu::arch_of(options.target);
+  if (!arch)
+    throw_unsupported("--target '", escape_controls(options.target),
+                      "': programs are made for x86_64-linux-gnu and aarch64-linux-gnu; compiler/link/README.md "
+                      "says what others need");
+  return *arch;
+}
+
+// ISAs of the target by name, best first, each once.
 std::vector<const cpu::Isa*> isas_of(const Options& options) {
+  const cpu::Arch arch = arch_of(options);
+  const bool is_host = arch == cpu::kHostArch;
+  const auto one = [&](const std::string& name) {
+    if (name == "native" && !is_host) throw_user("--cpu native: this machine is none of ", triple(arch));
+    const cpu::Isa* isa = name == "native" ? &cpu::best_host_isa() : cpu::isa_by_name(name, arch);
+    if (isa) return isa;
+    std::string known;
+    for (const cpu::Isa* usable : cpu::usable_isas(arch))
+      known += cat(known.empty() ? "" : ", ", usable->name);
+    throw_user("--cpu '", escape_controls(name), "' is not known for ", triple(arch),
+               "; expected native, portable, or some of: ", known);
+  };
   std::vector<const cpu::Isa*> found;
-  for (const std::string& name : options.cpus) {
-    if (name == "portable") {
-      for (const cpu::Isa* isa : cpu::usable_isas()) found.push_back(isa);
+  for (const std::string& name :
+       options.cpus.empty() ? std::vector<std::string>{is_host ? "native" : "portable"} : options.cpus) {
+    if (name != "portable") {
+      found.push_back(one(name));
       continue;
     }
-    const cpu::Isa* isa = name == "native" ? &cpu::best_host_isa() : cpu::isa_by_name(name);
-    if (isa == nullptr) {
-      std::string known;
-      for (const cpu::Isa* usable : cpu::usable_isas()) known += cat(known.empty() ? "" : ", ", usable->name);
-      throw_user("--cpu '", escape_controls(name),
-                 "' is not known; expected native, portable, or some of: ", known);
-    }
-    found.push_back(isa);
+    for (const cpu::Isa* isa : cpu::usable_isas(arch)) found.push_back(isa);
   }
   std::sort(found.begin(), found.end(), std::greater<>());  // rows of one table, plainest first
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -338,8 +354,8 @@ class Compilation {
     input_.blobs.push_back({kTokenizerSymbol, 64, vocab_.blob});
     if (!template_.program.empty()) input_.blobs.push_back({kTemplateSymbol, 16, template_.program});
     input_.weights = weight_image(file, plan, progress);
-    input_.target = options_.target;
-    input_.carried = link::bundle_for(options_.target);
+    input_.target = triple(arch_of(options_));
+    input_.carried = link::bundle_for(input_.target);
     input_.emit = emit_kind(options_.emit);
     input_.weights_place = weights_place(options_.weights);
     input_.about = about(info);

@@ -20,23 +20,53 @@ Value* Dot::load_splat(Value* p, llvm::Type* type) {
 }
 
 Value* Dot::by_parts(int bytes, const Values& whole, const std::function<Value*(const Values&)>& f) {
-  GC_CHECK(bytes == 64 || bytes == 32);
+  GC_CHECK(bytes == 64 || bytes == 32 || bytes == 16);
   if (bytes == 64) return f(whole);
-  Value* halves[2];
-  for (int h = 0; h < 2; ++h) {
+  const auto lanes_of = [](Value* v) {
+    return static_cast<int>(llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements());
+  };
+  const auto lanes = [](int first, int count) {
+    std::vector<int> mask(static_cast<std::size_t>(count));
+    std::iota(mask.begin(), mask.end(), first);
+    return mask;
+  };
+  Values done;
+  for (int p = 0; p < 64 / bytes; ++p) {
     Values parts;
     for (Value* v : whole) {
-      const auto lanes = llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements();
-      std::vector<int> mask(lanes / 2);
-      std::iota(mask.begin(), mask.end(), h * static_cast<int>(lanes / 2));
-      parts.push_back(e_.b().CreateShuffleVector(v, mask));
+      const int n = lanes_of(v) * bytes / 64;
+      parts.push_back(e_.b().CreateShuffleVector(v, lanes(p * n, n)));
     }
-    halves[h] = f(parts);
+    done.push_back(f(parts));
   }
-  const auto lanes = llvm::cast<llvm::FixedVectorType>(halves[0]->getType())->getNumElements();
-  std::vector<int> mask(2 * lanes);
-  std::iota(mask.begin(), mask.end(), 0);
-  return e_.b().CreateShuffleVector(halves[0], halves[1], mask);
+  while (done.size() > 1) {
+    Values joined;
+    for (std::size_t i = 0; i < done.size(); i += 2)
+      joined.push_back(
+          e_.b().CreateShuffleVector(done[i], done[i + 1], lanes(0, 2 * lanes_of(done[i]))));
+    done = joined;
+  }
+  return done[0];
+}
+
+llvm::Type* PlaneDot::operand_type() { return llvm::FixedVectorType::get(e_.b().getInt8Ty(), 64); }
+
+Values PlaneDot::weights(Value* step, int offset) {
+  GC_CHECK(offset == 0);
+  return {step};
+}
+
+Values PlaneDot::activation(Value* block, int pass, int step) {
+  return {load_splat(e_.at(block, 32 * pass + 4 * step), operand_type())};
+}
+
+// q = 256 * high + low, low taken as signed: high rounds to the nearest multiple.
+void PlaneDot::store_activation(Value* q, Value* block) {
+  auto& b = e_.b();
+  auto* bytes = llvm::FixedVectorType::get(b.getInt8Ty(), 32);
+  Value* rounded = b.CreateAdd(q, llvm::ConstantInt::get(q->getType(), 128));
+  e_.store(b.CreateTrunc(b.CreateAShr(rounded, llvm::ConstantInt::get(q->getType(), 8)), bytes), block, 32);
+  e_.store(b.CreateTrunc(q, bytes), e_.at(block, 32), 32);
 }
 
 llvm::Type* PairDot::operand_type() { return llvm::FixedVectorType::get(e_.b().getInt16Ty(), 32); }
@@ -106,13 +136,16 @@ std::unique_ptr<PairDot> make_pair_dot(Emitter& e) {
   if (isa.has_vnni) return make_pair_dot_vnni(e);
   if (isa.has_avx512) return make_pair_dot_avx512(e);
   if (isa.vector_bytes == 32) return make_pair_dot_avx2(e);
+  if (isa.has_neon) return make_pair_dot_neon(e);
   return std::make_unique<GenericDot>(e);
 }
 
 std::unique_ptr<Dot> Dot::for_tiles(Emitter& e) { return make_pair_dot(e); }
 
 std::unique_ptr<Dot> Dot::for_row(Emitter& e) {
-  return e.isa().has_vnni ? make_plane_dot_vnni(e) : for_tiles(e);
+  if (e.isa().has_vnni) return make_plane_dot_vnni(e);
+  if (e.isa().has_dotprod) return make_plane_dot_neon(e);
+  return for_tiles(e);
 }
 
 }  // namespace gc::cpu

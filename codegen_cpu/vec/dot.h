@@ -5,7 +5,7 @@
 // summed into 16 lanes of i32, one a row. An ISA multiplies in passes over the steps of a block, each a sum of mac()s in
 // any order; the block's sum is (sum of pass 0) * 2^8 + sum of pass 1 where there are two.
 //
-//   planes  int8 dot products (vpdpbusd) in two passes: the high plane of the activations, then the low one. Weights are
+//   planes  int8 dot products (vpdpbusd, usdot, sdot) in two passes: the high plane of the activations, then the low one. Weights are
 //           used as they are unpacked: best where they are used once.
 //   pairs   products of 16-bit pairs in one pass (vpdpwssd, else pmaddwd and add): even and odd bytes of a step widened,
 //           times 16-bit activations. As many products as planes take, but weights can have their offset taken off, so
@@ -44,8 +44,9 @@ class Dot {
   // The 64-byte vectors that mac() takes for a step's weights: their number and type.
   virtual int operands() const = 0;
   virtual llvm::Type* operand_type() = 0;
-  // From a step as it is unpacked, <64 x i8>, unsigned. Pairs take `offset` off; planes have it 0.
+  // From a step as it is unpacked, <64 x i8>, unsigned. Pairs take `offset` off; planes have it 0, and take bias() off.
   virtual Values weights(Value* step, int offset) = 0;
+  virtual int bias() const { return 0; }
   // Step `step` (0..7) of the activations of a block of 32 at `block`, in all lanes.
   virtual Values activation(Value* block, int pass, int step) = 0;
   virtual Value* mac(Value* acc, const Values& weights, const Values& activation) = 0;
@@ -82,11 +83,26 @@ class PairDot : public Dot {
   Value* kept(Value* x);
 };
 
+// Dots of planes differ in mac() and in what their products take for weights.
+class PlaneDot : public Dot {
+ public:
+  using Dot::Dot;
+  Form form() const final { return Form::Planes; }
+  int passes() const final { return 2; }
+  int operands() const final { return 1; }
+  llvm::Type* operand_type() final;  // <64 x i8>
+  Values weights(Value* step, int offset) override;
+  Values activation(Value* block, int pass, int step) final;
+  void store_activation(Value* q, Value* block) final;  // s8 [high 32][low 32]
+};
+
 // The best that the ISA has.
 std::unique_ptr<PairDot> make_pair_dot(Emitter& e);
 std::unique_ptr<PairDot> make_pair_dot_avx2(Emitter& e);    // pmaddwd on ymm
 std::unique_ptr<PairDot> make_pair_dot_avx512(Emitter& e);  // pmaddwd on zmm
 std::unique_ptr<PairDot> make_pair_dot_vnni(Emitter& e);    // vpdpwssd on ymm or zmm
+std::unique_ptr<PairDot> make_pair_dot_neon(Emitter& e);    // smull, smull2, addp
 std::unique_ptr<Dot> make_plane_dot_vnni(Emitter& e);       // vpdpbusd on ymm or zmm
+std::unique_ptr<Dot> make_plane_dot_neon(Emitter& e);       // usdot or sdot
 
 }  // namespace gc::cpu

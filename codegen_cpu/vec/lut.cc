@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/base/error.h"
+#include "llvm/IR/IntrinsicsAArch64.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
 namespace gc::cpu {
@@ -29,12 +30,34 @@ Value* part(Emitter& e, Value* v, int first, int count) {
   return e.b().CreateShuffleVector(v, mask);
 }
 
+// tbl gives 0 for indices from 16 on, so bits above the fourth go.
+Value* lut16_neon(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
+  auto& b = e.b();
+  Value* low = b.CreateAnd(codes, llvm::ConstantInt::get(codes->getType(), 15));
+  auto* type = llvm::FixedVectorType::get(b.getInt8Ty(), 16);
+  std::vector<Value*> parts;
+  for (int i = 0; i < lanes(codes); i += 16)
+    parts.push_back(b.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_tbl1, {type},
+                                      {repeated(e, table, 16), part(e, low, i, 16)}));
+  while (parts.size() > 1) {
+    std::vector<Value*> joined;
+    for (std::size_t i = 0; i < parts.size(); i += 2) {
+      std::vector<int> mask(static_cast<std::size_t>(2 * lanes(parts[i])));
+      std::iota(mask.begin(), mask.end(), 0);
+      joined.push_back(b.CreateShuffleVector(parts[i], parts[i + 1], mask));
+    }
+    parts = joined;
+  }
+  return parts[0];
+}
+
 }  // namespace
 
 Value* lut16(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
   const int n = lanes(codes);
   GC_CHECK(table.size() == 16 && (n == 32 || n == 64), n);
   auto& b = e.b();
+  if (e.isa().has_neon) return lut16_neon(e, codes, table);
   if (e.isa().vector_bytes < 32) return lut16_generic(e, codes, table);
   if (n == 64 && e.isa().has_avx512)
     return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_pshuf_b_512, {repeated(e, table, 64), codes});

@@ -57,16 +57,21 @@ std::string base_name(const std::string& path) { return path.substr(path.rfind('
 ImagePlace place_of_image(const LinkInput& input) {
   if (!input.weights) return ImagePlace::kNone;
   const ImagePlace inside = is_linked(input.emit) ? ImagePlace::kSegment : ImagePlace::kSection;
+  const bool is_large = image_size(input.weights->sections) > kMostEmbeddedInObjects;
   switch (input.weights_place) {
     case WeightsPlace::kEmbed:
+      if (inside == ImagePlace::kSection && is_large && target_of(input.target).large_section == 0)
+        throw_unsupported("--weights embed: ", human_bytes(image_size(input.weights->sections)),
+                          " in an object of ", input.target,
+                          ", whose code reaches 4 GB: --weights external puts them beside it, a shared library has "
+                          "no such limit");
       return inside;
     case WeightsPlace::kExternal:
       return ImagePlace::kSidecar;
     case WeightsPlace::kAuto:
       break;
   }
-  const bool large = image_size(input.weights->sections) > kMostEmbeddedInObjects;
-  return large && inside == ImagePlace::kSection ? ImagePlace::kSidecar : inside;
+  return is_large && inside == ImagePlace::kSection ? ImagePlace::kSidecar : inside;
 }
 
 bool has_sidecar(const LinkInput& input) { return place_of_image(input) == ImagePlace::kSidecar; }

@@ -6,6 +6,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace gcrt {
@@ -19,7 +21,7 @@ struct Row {
   uint64_t xcr0;
 };
 
-enum { eax, ebx, ecx, edx };
+enum { eax, ebx, ecx, edx, hwcap, hwcap2 };
 
 constexpr Row kRows[] = {
 #define GC_CPU_FEATURE(name, leaf, subleaf, reg, bit, xcr0) {#name, leaf, subleaf, reg, bit, xcr0},
@@ -58,9 +60,14 @@ uint64_t cpu_features() {
   for (uint32_t i = 0; i < kCpuFeatures; ++i) {
     const Row& row = kRows[i];
     uint32_t r[4] = {};
+    if (row.reg > edx) continue;  // another architecture's
     if (!__get_cpuid_count(row.leaf, row.subleaf, &r[eax], &r[ebx], &r[ecx], &r[edx])) continue;
     if ((r[row.reg] >> row.bit & 1) && (saved & row.xcr0) == row.xcr0) have |= uint64_t{1} << i;
   }
+#elif defined(__aarch64__)
+  const unsigned long words[] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+  for (uint32_t i = 0; i < kCpuFeatures; ++i)
+    if (kRows[i].reg >= hwcap && (words[kRows[i].reg - hwcap] >> kRows[i].bit & 1)) have |= uint64_t{1} << i;
 #endif
   return have;
 }

@@ -111,11 +111,12 @@ class BoundPanels {
       Value* sum = b_.CreateAdd(sums[0], sums[1]);
       acc = acc ? b_.CreateAdd(b_.CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8)), sum) : sum;
     }
-    // Twice the coarse sum: 2 (4 u + 1.5 - 128) q.
+    // Twice the coarse sum: 2 (4 u + 1.5 - 128) q, of which acc has u less the bias.
+    const std::int64_t offset = kTwiceOffset - 2 * (dot_->bias() << kLowerBits);
     Value* sum = b_.CreateAdd(e_.member_i32(meta, offsetof(ActMeta, sum)),
                               e_.member_i32(meta, offsetof(ActMeta, sum) + 4));
     acc = b_.CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 1 + kLowerBits));
-    acc = b_.CreateSub(acc, b_.CreateVectorSplat(16, b_.CreateMul(sum, e_.i32(kTwiceOffset))));
+    acc = b_.CreateSub(acc, b_.CreateVectorSplat(16, b_.CreateMul(sum, e_.i32(offset))));
     Value* scale = reader_.scale(reader_.scale_at(group.scales, i, 0), {nullptr, nullptr});
     Value* d = v_.mul(v_.load_splat(e_.at(meta, offsetof(ActMeta, d))), v_.splat(0.5));
     y = v_.fma(b_.CreateSIToFP(acc, v_.type()), v_.mul(scale, d), y);

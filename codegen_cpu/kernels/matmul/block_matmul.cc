@@ -94,10 +94,10 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
       Value* high = acc ? e.b().CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8)) : nullptr;
       acc = high ? e.b().CreateAdd(high, sums.sum()) : sums.sum();
     }
-    if (layout.offset != 0) {
+    if (const int offset = layout.offset - dot.bias(); offset != 0) {
       Value* sum = blocks.parts() == 1 ? e.b().CreateAdd(act_sum(e, meta, 0), act_sum(e, meta, 1))
                                        : act_sum(e, meta, part);
-      acc = e.b().CreateSub(acc, e.b().CreateVectorSplat(16, e.b().CreateMul(sum, e.i32(layout.offset))));
+      acc = e.b().CreateSub(acc, e.b().CreateVectorSplat(16, e.b().CreateMul(sum, e.i32(offset))));
     }
     const ActPart a = act_part(e, blocks, meta, part);
     y = add_block(e, y, acc, a.d, a.d_sum, reader.scale(reader.scale_at(group.scales, i, part), supers),

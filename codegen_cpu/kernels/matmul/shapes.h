@@ -19,16 +19,16 @@ struct TileShapes {
 };
 
 // Integer tiles: rows x panels sums and as many f32 results in registers (two registers each on 256-bit machines),
-// beside the weights of a step. 6 x 2 of 32 zmm; 3 x 1 of 16 ymm.
+// beside the weights of a step. 6 x 2 of 32 zmm; 3 x 1 of 16 ymm or of 32 registers of NEON.
 inline TileShapes int_tiles(const Isa& isa) {
-  if (isa.vector_registers() == 32) return {6, 2};
+  if (isa.register_bytes() == 2048) return {6, 2};
   return {3, 1};
 }
 
 // f32 tiles: rows x panels results, a weight vector a panel (two registers each on 256-bit machines), and one for x. What
 // counts is that loads, of weights and of x in all lanes, are few beside FMAs: 11 for 24 of 8 x 3, 8 for 12 of 6 x 1.
 inline TileShapes float_tiles(const Isa& isa) {
-  if (isa.vector_registers() == 32) return {8, 3};
+  if (isa.register_bytes() == 2048) return {8, 3};
   return {6, 1};
 }
 
