@@ -37,6 +37,18 @@ TEST(Isa, FactsFollowFromTheFeatures) {
   EXPECT_EQ(isa_by_name("z80"), nullptr);
 }
 
+TEST(Isa, OtherArchitecturesHaveTheirOwnRows) {
+  for (const Isa& isa : all_isas(Arch::AArch64)) {
+    EXPECT_EQ(isa.arch(), Arch::AArch64);
+    EXPECT_EQ(host_runs(isa), kHostArch == Arch::AArch64 && host_has(isa.cpu_features.back())) << isa.name;
+  }
+  EXPECT_EQ(isa_by_name("neoverse-n1", Arch::AArch64)->name, "armv8-a-dotprod");
+  EXPECT_EQ(isa_by_name("x86-64-v3", Arch::AArch64), nullptr);
+  EXPECT_EQ(isa_by_name("armv8-a", Arch::X86_64), nullptr);
+  for (Arch arch : {Arch::X86_64, Arch::AArch64}) EXPECT_EQ(arch_of(triple(arch)), arch);
+  EXPECT_EQ(arch_of("riscv64-linux-gnu"), std::nullopt);
+}
+
 TEST(Jit, RunsOnEveryIsaOfTheHost) {
   for (const Isa* isa : host_isas()) {
     llvm::LLVMContext context;

