@@ -220,6 +220,7 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
   auto blob = [&c](const std::string& symbol) { return symbol.empty() ? c.null() : c.declare(symbol); };
   Constant* tokenizer = blob(facts.tokenizer_symbol);
   Constant* chat_program = blob(facts.chat_program_symbol);
+  Constant* prompt_cache = blob(facts.prompt_cache_symbol);
   c.define("gc_the_model", c.structure({c.u32(GC_ABI_VERSION),
                                         c.u32(sizeof(gc_model)),
                                         c.string(info.name),
@@ -254,7 +255,9 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
                                         c.u32(facts.chat_output),
                                         c.string(s.samplers),
                                         c.u32(static_cast<uint64_t>(info.pooling)),
-                                        c.u32(info.scores ? 1 : 0)}));
+                                        c.u32(info.scores ? 1 : 0),
+                                        prompt_cache,
+                                        c.u64(facts.prompt_cache_bytes)}));
   return module;
 }
 

@@ -36,6 +36,7 @@ struct Options {
   std::string chat_template;       // name of one; empty: the file's own
   std::string chat_template_file;  // Jinja source instead
   bool no_template = false;
+  std::string prompt_cache_file;  // a text whose states go into the output; empty: none
   HeadLayout head_layout = HeadLayout::kAuto;
   std::string tune;    // file that measured block shapes are written to; empty: none are measured
   std::string tuning;  // file to take them from

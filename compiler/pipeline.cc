@@ -23,6 +23,7 @@
 #include "compiler/link/bundles.h"
 #include "compiler/passes/pass.h"
 #include "compiler/plan/plan.h"
+#include "compiler/prompt_cache.h"
 #include "compiler/text/chosen_template.h"
 #include "compiler/text/freeze.h"
 #include "compiler/version.h"
@@ -33,7 +34,8 @@
 namespace gc {
 namespace {
 
-constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob", kTemplateSymbol[] = "gc_chat_program_blob";
+constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob", kTemplateSymbol[] = "gc_chat_program_blob",
+               kPromptSymbol[] = "gc_prompt_cache_blob";
 
 cpu::Arch arch_of(const Options& options) {
   if (options.target.empty()) return cpu::kHostArch;
@@ -171,6 +173,7 @@ class Compilation {
     // For each ISA: a schedule with places for all values, and its code. One weight image serves them all.
     std::vector<plan::Plan> plans;
     choose_isas();
+    check_prompt_cache();
     choose_shapes(graph);
     if (makes_artifact(options_.emit) && !makes_file()) return;
     for (const cpu::Isa* isa : isas_) {
@@ -183,14 +186,29 @@ class Compilation {
     cpu::ModelFacts facts = model_facts(file, plan);
     timed("code", [&] { describe(model.info, facts); });
 
+    // Everything that is linked is there.
+    gather(file, plan, model.info);
+    if (!options_.prompt_cache_file.empty()) timed("prompt cache", [&] { bake_prompt(model.info, facts); });
+
     // The executable or library stands, whole, or OUT is what it was.
-    link(file, plan, model.info);
+    timed("weights and link", [&] { link(); });
     report(model.info, plan);
   }
 
  private:
   // --tune alone makes nothing but its own file.
   bool makes_file() const { return makes_artifact(options_.emit) && !options_.output.empty(); }
+
+  // The model's own code computes the states, so it has to run here.
+  void check_prompt_cache() const {
+    if (options_.prompt_cache_file.empty()) return;
+    if (!makes_file()) throw_user("--prompt-cache-file needs an output to be a part of");
+    if (!vocab_.has_tokenizer) throw_user("--prompt-cache-file needs a tokenizer, and the output has none");
+    for (const cpu::Isa* isa : isas_)
+      if (!cpu::host_runs(*isa))
+        throw_user("--prompt-cache-file: this machine doesn't run ", isa->name,
+                   ", with which the states would be computed");
+  }
 
   // What will be written, and that it can be: before hours are spent on it.
   void name_outputs() {
@@ -348,17 +366,31 @@ class Compilation {
                 info.license.empty() ? "the file says none" : escape_controls(info.license), ".")};
   }
 
-  void link(const gguf::File& file, const plan::Plan& plan, const ModelInfo& info) {
-    const ScopedTiming timing(timings_, "weights and link");
-    Progress progress("packing", static_cast<uint64_t>(plan.weights_bytes), !options_.quiet);
+  // The states after the user's text become a part of the model's description.
+  void bake_prompt(const ModelInfo& info, cpu::ModelFacts& facts) {
+    std::vector<std::string_view> names;
+    for (const cpu::Isa* isa : isas_) names.push_back(isa->name);
+    prompt_cache_ = make_prompt_cache(input_, names, options_.prompt_cache_file, options_.output);
+    facts.prompt_cache_symbol = kPromptSymbol;
+    facts.prompt_cache_bytes = prompt_cache_.size();
+    input_.blobs.push_back({kPromptSymbol, 64, prompt_cache_});
+    input_.objects.pop_back();  // the description without them
+    describe(info, facts);
+  }
+
+  void gather(const gguf::File& file, const plan::Plan& plan, const ModelInfo& info) {
     input_.blobs.push_back({kTokenizerSymbol, 64, vocab_.blob});
     if (!template_.program.empty()) input_.blobs.push_back({kTemplateSymbol, 16, template_.program});
-    input_.weights = weight_image(file, plan, progress);
+    progress_.emplace("packing", static_cast<uint64_t>(plan.weights_bytes) * (options_.prompt_cache_file.empty() ? 1 : 2),
+                      !options_.quiet);
+    input_.weights = weight_image(file, plan, *progress_);
     input_.target = triple(arch_of(options_));
     input_.carried = link::bundle_for(input_.target);
     input_.emit = emit_kind(options_.emit);
     input_.weights_place = weights_place(options_.weights);
     input_.about = about(info);
+  }
+  void link() {
     sizes_ = link::link_artifact(input_, options_.output, {options_.keep_symbols, options_.save_temps});
   }
 
@@ -437,6 +469,8 @@ class Compilation {
   std::vector<std::string> prefixes_;
   text::FrozenVocab vocab_;
   text::ChosenTemplate template_;
+  std::vector<uint8_t> prompt_cache_;
+  std::optional<Progress> progress_;
 };
 
 }  // namespace

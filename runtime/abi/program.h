@@ -352,6 +352,8 @@ typedef struct gc_model {
   const char* samplers; /* "top_k;temperature": the chain */
   uint32_t pooling;     /* GC_POOLING_*, of embeddings */
   uint32_t scores; /* 1: in place of embeddings a classifier's scores, of the token that `pooling` names */
+  const uint8_t* prompt_cache; /* states after a text, runtime/core/prompt_cache.h; NULL without any */
+  uint64_t prompt_cache_bytes;
 } gc_model;
 
 extern const gc_model gc_the_model;

@@ -105,4 +105,13 @@ Status restore_sequence(Session& session, uint32_t seq, Span<const uint8_t> byte
   return s;
 }
 
+bool read_saved_kind(Span<const uint8_t> bytes, Str* isa, uint32_t* kv_type) {
+  if (bytes.size() < sizeof(Head)) return false;
+  const Head* head = reinterpret_cast<const Head*>(bytes.data());
+  if (memcmp(head->magic, kMagic, sizeof kMagic) != 0 || head->isa[sizeof head->isa - 1] != 0) return false;
+  *isa = Str(head->isa);
+  *kv_type = head->kv_type;
+  return true;
+}
+
 }  // namespace gcrt

@@ -17,4 +17,7 @@ void save_sequence(Session& session, uint32_t seq, uint8_t* out);
 // empty.
 Status restore_sequence(Session& session, uint32_t seq, Span<const uint8_t> bytes, Span<char> message);
 
+// What saved bytes say they are of; false when they say nothing.
+bool read_saved_kind(Span<const uint8_t> bytes, Str* isa, uint32_t* kv_type);
+
 }  // namespace gcrt

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "runtime/base/format.h"
+#include "runtime/core/prompt_cache.h"
 
 namespace gcrt {
 namespace {
@@ -278,6 +279,17 @@ Status Generator::shift() {
   return reached == whole_.size() ? kOk : read(whole_.span().sub(reached), nullptr);
 }
 
+// What the file has computed of the prompt's beginning, where that is most of what it has.
+Status Generator::start_from_cache(Span<const int32_t> whole) {
+  const gc_model* model = session_->model().facts;
+  if (model == nullptr || model->prompt_cache == nullptr) return kOk;
+  const Span<const int32_t> ids = first_record(*model).ids;
+  size_t common = 0;
+  while (common < min_of(whole.size(), ids.size()) && whole[common] == ids[common]) ++common;
+  if (2 * common <= ids.size() || !restore_prompt(*session_, seq_)) return kOk;
+  return state_.copy(ids) ? kOk : kErrMemory;
+}
+
 Status Generator::generate_whole(Span<const int32_t> whole, OnToken on_token, void* user, End* end,
                                  Span<char> message) {
   const uint32_t n_ctx = session_->options().n_ctx;
@@ -286,6 +298,8 @@ Status Generator::generate_whole(Span<const int32_t> whole, OnToken on_token, vo
     return kErrFull;
   }
   if (const Status s = notice_others(); s != kOk) return s;
+  if (state_.empty())
+    if (const Status s = start_from_cache(whole); s != kOk) return s;
   size_t common = 0;
   while (common < min_of(whole.size(), state_.size()) && whole[common] == state_[common]) ++common;
   // One token at least is run: its logits are wanted.

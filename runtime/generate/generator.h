@@ -106,7 +106,7 @@ class Generator {
 
   // The same, told by all the tokens that the sequence shall have. What it has in common with the state stays there,
   // generated tokens as generated (the plain continuation of one's own session); the rest is forgotten and run
-  // as a prompt.
+  // as a prompt. An empty state begins with what the file brings along of the prompt (prompt_cache.h).
   Status generate_whole(Span<const int32_t> whole, OnToken on_token, void* user, End* end,
                         Span<char> message);
   // These come next, whatever the model would say: before generate() or from its callback.
@@ -127,6 +127,7 @@ class Generator {
   Status run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message);
   Status loop(OnToken on_token, void* user, End* end, Span<char> message);
   Status notice_others();
+  Status start_from_cache(Span<const int32_t> whole);
   Status init_head(Span<const LogitBias> bias);
   gc_sink* next_sink();
   Status choose(int32_t* token, Span<char> message);

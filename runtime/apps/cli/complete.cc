@@ -104,6 +104,7 @@ void print_times(App& app, const Generator& generator, const GrammarConstraint& 
   if (stream.first_ns)
     app.err.print("; first token after ", Fixed{ms(stream.first_ns - app.start_ns), 1}, " ms");
   app.err.print("\n");
+  if (t.kept_tokens != 0) app.err.print("from cache:  ", t.kept_tokens, " tokens of the prompt\n");
   print_rate(app.err, "prompt:      ", t.prompt_tokens, t.prompt_tokens, t.prompt_ns);
   print_rate(app.err, "generation:  ", t.tokens, t.steps, t.generate_ns);
   if (grammar.active()) print_grammar(app.err, grammar.times());
@@ -149,7 +150,7 @@ int gc_command_complete(App& app, const Options& options) {
   }
   catch_interrupt(&session);
   End end = End::kEog;
-  const Status s = generator.generate(prompt.ids, Stream::token, &stream, &end, app.note());
+  const Status s = generator.generate_whole(prompt.ids, Stream::token, &stream, &end, app.note());
   release_interrupt();
   if (stream.line_open) app.out.print("\n");
   if (s != kOk)

@@ -2,7 +2,10 @@
 // with the same numbers (bytes everywhere).
 #include "runtime/abi/image.h"
 #include "runtime/apps/cli/app.h"
+#include "runtime/base/format.h"
 #include "runtime/core/cpu_features.h"
+#include "runtime/core/prompt_cache.h"
+#include "runtime/core/saved_sequence.h"
 
 namespace gcrt {
 namespace {
@@ -181,6 +184,23 @@ void text_memory(const Facts& f, Output& out) {
     }
 }
 
+// "prompt cache  31 tokens for sapphirerapids with bf16"
+void text_prompt_cache(const gc_model& m, Output& out) {
+  Span<const uint8_t> cache(m.prompt_cache, m.prompt_cache_bytes);
+  char text[256];
+  Writer w(text);
+  format(w, first_record(m).ids.size(), " tokens for");
+  const char* comma = " ";
+  for (PromptRecord record; next_record(&cache, &record);) {
+    Str isa;
+    uint32_t kv = 0;
+    if (!read_saved_kind(record.saved, &isa, &kv) || kv >= GC_KV_TYPES) continue;
+    format(w, comma, isa, " with ", kv_type_name(kv));
+    comma = ", ";
+  }
+  if (m.prompt_cache != nullptr) text_line(out, "prompt cache", w.text());
+}
+
 // ---- JSON ----
 
 void json_formats(const Facts& f, Output& out) {
@@ -232,7 +252,8 @@ void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {
             ",\n  \"n_ctx_train\": ", m.n_ctx_train, ",\n  \"touched_bytes\": ", m.touched_bytes,
             ",\n  \"tokenizer\": ", Json{tokenizer_kind(tokenizer.view().kind())},
             ",\n  \"chat_template\": ", m.chat_program != nullptr ? "true" : "false",
-            ",\n  \"chat_template_origin\": ", Json{m.chat_template_origin}, ",\n");
+            ",\n  \"chat_template_origin\": ", Json{m.chat_template_origin},
+            ",\n  \"prompt_cache_tokens\": ", first_record(m).ids.size(), ",\n");
   json_formats(f, out);
   json_isas(f, out);
   out.print("  \"file\": {\"code_bytes\": ", f.code, ", \"runtime_bytes\": ", f.runtime,
@@ -258,6 +279,7 @@ int gc_command_info(App& app, const Options& options) {
   text_line(app.out, "tokenizer", tokenizer_kind(tokenizer.view().kind()));
   text_line(app.out, "chat template",
             facts.model->chat_program != nullptr ? facts.model->chat_template_origin : "none");
+  text_prompt_cache(*facts.model, app.out);
   text_formats(facts, app.out);
   text_parts(facts, app.out);
   text_isas(facts, app.out);

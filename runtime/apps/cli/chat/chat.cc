@@ -9,6 +9,7 @@
 #include "runtime/apps/cli/chat/chat_input.h"
 #include "runtime/apps/cli/sampling.h"
 #include "runtime/apps/cli/whole_file.h"
+#include "runtime/core/prompt_cache.h"
 #include "runtime/generate/conversation.h"
 #include "runtime/generate/generator.h"
 #include "runtime/text/chat_template.h"
@@ -217,6 +218,9 @@ bool Chat::read_system() {
       app_.fail("not enough memory for the system's message");
       return false;
     }
+  } else if (!append(text, first_record(gc_the_model).text)) {  // the one whose states this file has
+    app_.fail("not enough memory for the system's message");
+    return false;
   }
   if (const char* wrong = wrong_text(str(text)); wrong != nullptr) {
     app_.fail("the system's message has ", wrong);
