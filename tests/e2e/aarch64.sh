@@ -42,7 +42,7 @@ for flags in "--cpu native" "--cpu x86-64-v3" "--target riscv64-linux-gnu"; do
   code=0
   case "$flags" in --cpu*) target="--target aarch64-linux-gnu" ;; *) target="" ;; esac
   "$compiler" "$work/model.gguf" -o "$work/other" $flags $target 2>"$work/stderr" || code=$?
-  [ "$code" = 1 ] && [ "$(wc -l <"$work/stderr")" = 1 ] && [ ! -e "$work/other" ] ||
+  [ "$code" = 1 ] && [ "$(grep -c "error: " "$work/stderr")" = 1 ] && [ ! -e "$work/other" ] ||
     fail "$flags $target: $code: $(cat "$work/stderr")"
 done
 
