@@ -34,7 +34,7 @@ struct ModelFacts {
   std::string chat_template_origin;  // where ModelInfo::chat_template is from
   std::string chat_program_symbol;   // of the compiled template's blob, empty: none
   uint64_t chat_program_bytes = 0;
-  uint32_t chat_output = 0;  // gc_model::chat_output
+  uint32_t chat_output = 0;         // gc_model::chat_output
   std::string prompt_cache_symbol;  // of the states that the file brings along, empty: none
   uint64_t prompt_cache_bytes = 0;
 };

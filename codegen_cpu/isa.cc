@@ -118,8 +118,7 @@ std::vector<const Isa*> usable_isas(Arch arch) {
 }
 
 bool host_runs(const Isa& isa) {
-  return isa.arch() == kHostArch &&
-         std::all_of(isa.cpu_features.begin(), isa.cpu_features.end(), host_has);
+  return isa.arch() == kHostArch && std::all_of(isa.cpu_features.begin(), isa.cpu_features.end(), host_has);
 }
 
 std::vector<const Isa*> host_isas() {

@@ -40,8 +40,8 @@ struct Isa {
   bool has_bf16dot;                 // vdpbf16ps
   bool has_amx;
   bool has_neon;
-  bool has_dotprod;  // sdot
-  bool has_i8mm;     // usdot
+  bool has_dotprod;                      // sdot
+  bool has_i8mm;                         // usdot
   std::vector<CpuFeature> cpu_features;  // all needed to run it
 
   // Not a fact but a wish: prompts may be multiplied in 8 bits where that is faster (kernels/matmul/prompt_way.h).

@@ -61,10 +61,10 @@ void add_compile_options(CLI::App& app, Options& o) {
          "exe (default); a part of your program: obj, archive, shared; or what is inside: graph, dot, "
          "html, plan, llvm-ir, asm")
       ->transform(CLI::CheckedTransformer(kEmits));
-  app.add_option(
-         "--cpu", o.cpus,
-         "native (default), portable (default for another --target), or names of ISAs or of machines (haswell, "
-         "icelake-server, znver4, ...): one file for several, chosen at start")
+  app.add_option("--cpu", o.cpus,
+                 "native (default), portable (default for another --target), or names of ISAs or of machines "
+                 "(haswell, "
+                 "icelake-server, znver4, ...): one file for several, chosen at start")
       ->delimiter(',');
   app.add_flag("--fast-int8", o.fast_int8,
                "multiply prompts in 8 bits on machines without matrix units, for speed: mean KL from the f32 "
@@ -86,10 +86,11 @@ void add_compile_options(CLI::App& app, Options& o) {
       "a chat template by name instead of the file's own: chatml, llama3, ... or one of the file's");
   app.add_option("--chat-template-file", o.chat_template_file,
                  "a Jinja chat template instead of the file's own");
-  app.add_option("--prompt-cache-file", o.prompt_cache_file,
-                 "a system's message (of a model without a chat template the beginning of a text): the model computes "
-                 "its states here, and the output starts from them at once, with the same instruction set and type of "
-                 "KV cache");
+  app.add_option(
+      "--prompt-cache-file", o.prompt_cache_file,
+      "a system's message (of a model without a chat template the beginning of a text): the model computes "
+      "its states here, and the output starts from them at once, with the same instruction set and type of "
+      "KV cache");
   app.add_flag("--no-template", o.no_template, "no chat template: the program completes texts");
   app.add_option(
          "--head-streams", o.head_layout,

@@ -27,7 +27,7 @@ struct Options {
   // native, or for another target than this machine's portable.
   std::vector<std::string> cpus;
   bool fast_int8 = false;  // prompts in 8 bits where that is faster
-  std::string target;  // empty: this machine's
+  std::string target;      // empty: this machine's
   Weights weights = Weights::kAuto;
   std::string header;             // of an object, archive or shared library; empty: OUT.h
   std::string prefix;             // of its symbols; empty: from OUT

@@ -41,9 +41,10 @@ cpu::Arch arch_of(const Options& options) {
   if (options.target.empty()) return cpu::kHostArch;
   const std::optional<cpu::Arch> arch = cpu::arch_of(options.target);
   if (!arch)
-    throw_unsupported("--target '", escape_controls(options.target),
-                      "': programs are made for x86_64-linux-gnu and aarch64-linux-gnu; compiler/link/README.md "
-                      "says what others need");
+    throw_unsupported(
+        "--target '", escape_controls(options.target),
+        "': programs are made for x86_64-linux-gnu and aarch64-linux-gnu; compiler/link/README.md "
+        "says what others need");
   return *arch;
 }
 
@@ -381,8 +382,9 @@ class Compilation {
   void gather(const gguf::File& file, const plan::Plan& plan, const ModelInfo& info) {
     input_.blobs.push_back({kTokenizerSymbol, 64, vocab_.blob});
     if (!template_.program.empty()) input_.blobs.push_back({kTemplateSymbol, 16, template_.program});
-    progress_.emplace("packing", static_cast<uint64_t>(plan.weights_bytes) * (options_.prompt_cache_file.empty() ? 1 : 2),
-                      !options_.quiet);
+    progress_.emplace(
+        "packing", static_cast<uint64_t>(plan.weights_bytes) * (options_.prompt_cache_file.empty() ? 1 : 2),
+        !options_.quiet);
     input_.weights = weight_image(file, plan, *progress_);
     input_.target = triple(arch_of(options_));
     input_.carried = link::bundle_for(input_.target);

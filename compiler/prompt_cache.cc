@@ -39,7 +39,8 @@ Ended run(const std::string& program, std::vector<std::string> words) {
   ::close(fds[1]);
   Ended ended{0, {}};
   char chunk[4096];
-  for (ssize_t n; failed == 0 && ((n = ::read(fds[0], chunk, sizeof chunk)) > 0 || (n < 0 && errno == EINTR));)
+  for (ssize_t n;
+       failed == 0 && ((n = ::read(fds[0], chunk, sizeof chunk)) > 0 || (n < 0 && errno == EINTR));)
     if (n > 0) ended.said.append(chunk, static_cast<std::size_t>(n));
   ::close(fds[0]);
   if (failed != 0)
@@ -62,7 +63,9 @@ std::string reason_of(const std::string& said) {
 
 std::vector<std::uint8_t> make_prompt_cache(link::LinkInput input, std::span<const std::string_view> isas,
                                             const std::string& text_file, const std::string& output) {
-  { const MappedFile probe(text_file); }  // before the model is linked
+  {
+    const MappedFile probe(text_file);
+  }  // before the model is linked
   input.emit = link::EmitKind::kExecutable;
   input.weights_place = link::WeightsPlace::kEmbed;
   input.commands = {"prefill"};
@@ -70,8 +73,8 @@ std::vector<std::uint8_t> make_prompt_cache(link::LinkInput input, std::span<con
   link::link_artifact(input, program.path(), {});
   std::vector<std::uint8_t> cache;
   for (const std::string_view isa : isas) {
-    const Ended ended = run(program.path(),
-                            {"prefill", "-f", text_file, "-o", record.path(), "--isa", std::string(isa)});
+    const Ended ended =
+        run(program.path(), {"prefill", "-f", text_file, "-o", record.path(), "--isa", std::string(isa)});
     if (ended.exit_code >= 128)
       throw_internal("computing a prompt's states with ", isa, " ended by signal ", ended.exit_code - 128);
     if (ended.exit_code != 0)

@@ -42,8 +42,7 @@ Value* Dot::by_parts(int bytes, const Values& whole, const std::function<Value*(
   while (done.size() > 1) {
     Values joined;
     for (std::size_t i = 0; i < done.size(); i += 2)
-      joined.push_back(
-          e_.b().CreateShuffleVector(done[i], done[i + 1], lanes(0, 2 * lanes_of(done[i]))));
+      joined.push_back(e_.b().CreateShuffleVector(done[i], done[i + 1], lanes(0, 2 * lanes_of(done[i]))));
     done = joined;
   }
   return done[0];

@@ -38,9 +38,10 @@ const Target& target_of(std::string_view triple) {
       {"aarch64-linux-gnu", elf::EM_AARCH64, "aarch64linux", 65536, elf::R_AARCH64_PREL64, 0}};
   for (const Target& target : kTargets)
     if (target.triple == triple) return target;
-  throw_unsupported("target ", quote(triple),
-                    ": outputs are made for x86_64-linux-gnu and aarch64-linux-gnu; another target needs a row "
-                    "in compiler/link/parts.cc and a bundle of its libc");
+  throw_unsupported(
+      "target ", quote(triple),
+      ": outputs are made for x86_64-linux-gnu and aarch64-linux-gnu; another target needs a row "
+      "in compiler/link/parts.cc and a bundle of its libc");
 }
 
 std::uint64_t image_alignment(const Target& target, std::uint64_t size) {
@@ -61,10 +62,11 @@ ImagePlace place_of_image(const LinkInput& input) {
   switch (input.weights_place) {
     case WeightsPlace::kEmbed:
       if (inside == ImagePlace::kSection && is_large && target_of(input.target).large_section == 0)
-        throw_unsupported("--weights embed: ", human_bytes(image_size(input.weights->sections)),
-                          " in an object of ", input.target,
-                          ", whose code reaches 4 GB: --weights external puts them beside it, a shared library has "
-                          "no such limit");
+        throw_unsupported(
+            "--weights embed: ", human_bytes(image_size(input.weights->sections)), " in an object of ",
+            input.target,
+            ", whose code reaches 4 GB: --weights external puts them beside it, a shared library has "
+            "no such limit");
       return inside;
     case WeightsPlace::kExternal:
       return ImagePlace::kSidecar;

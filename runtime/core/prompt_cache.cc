@@ -60,7 +60,8 @@ bool write_record(Session& session, uint32_t seq, Span<const int32_t> ids, Str t
   head.text_bytes = text.size();
   head.saved_bytes = saved_sequence_bytes(session, seq);
   out->clear();
-  if (!append_padded(out, &head, sizeof head) || !append_padded(out, ids.data(), ids.size() * sizeof(int32_t)) ||
+  if (!append_padded(out, &head, sizeof head) ||
+      !append_padded(out, ids.data(), ids.size() * sizeof(int32_t)) ||
       !append_padded(out, text.data(), text.size()))
     return false;
   const size_t at = out->size();

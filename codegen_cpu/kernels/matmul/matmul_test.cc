@@ -333,8 +333,8 @@ TEST(Opcodes, Aarch64MultipliesByItsDotProducts) {
     const std::string text = compile_assembly(*module, *isa);
     const auto expect = [&](const std::string& function, const std::string& opcode) {
       const std::string code = function_assembly(text, function);
-      EXPECT_NE(code.find("\t" + opcode + "\t"), std::string::npos)
-          << isa->name << " " << function << "\n" << code;
+      EXPECT_NE(code.find("\t" + opcode + "\t"), std::string::npos) << isa->name << " " << function << "\n"
+                                                                    << code;
     };
     expect("matmul_q4_k_q16_512", isa->has_i8mm ? "usdot" : isa->has_dotprod ? "sdot" : "smull2");
     expect("tile_3x1_s32_min", "smull2");

@@ -36,7 +36,8 @@ constexpr uint32_t bit(Command c) { return 1u << static_cast<uint32_t>(c); }
 constexpr uint32_t kRun = bit(Command::kComplete), kCha = bit(Command::kChat), kGen = kRun | kCha,
                    kTok = bit(Command::kTokenize), kLog = bit(Command::kLogits), kDum = bit(Command::kDump),
                    kBen = bit(Command::kBench), kInf = bit(Command::kInfo), kPpl = bit(Command::kPerplexity),
-                   kEmb = bit(Command::kEmbed), kPre = bit(Command::kPrefill), kAll = (1u << kCommandCount) - 1;
+                   kEmb = bit(Command::kEmbed), kPre = bit(Command::kPrefill),
+                   kAll = (1u << kCommandCount) - 1;
 constexpr int64_t kMost = INT32_MAX;
 
 struct Row {
