@@ -3,10 +3,11 @@
 // links alone that optimize would ask for.
 #include "llvm/Plugins/PassPlugin.h"
 
-#define TARGETS(DO)                                                                                  \
-  DO(AMDGPU)                                                                                         \
-  DO(ARM) DO(AVR) DO(BPF) DO(Hexagon) DO(Lanai) DO(LoongArch) DO(M68k) DO(MSP430) DO(Mips) DO(NVPTX) \
-      DO(PowerPC) DO(RISCV) DO(SPIRV) DO(Sparc) DO(SystemZ) DO(VE) DO(WebAssembly) DO(XCore) DO(Xtensa)
+#define TARGETS(DO)                                                                                      \
+  DO(AMDGPU)                                                                                             \
+  DO(ARM)                                                                                                \
+  DO(AVR) DO(BPF) DO(Hexagon) DO(Lanai) DO(LoongArch) DO(M68k) DO(MSP430) DO(Mips) DO(NVPTX) DO(PowerPC) \
+      DO(RISCV) DO(SPIRV) DO(Sparc) DO(SystemZ) DO(VE) DO(WebAssembly) DO(XCore) DO(Xtensa)
 
 extern "C" {
 #define STUBS(target)                          \
