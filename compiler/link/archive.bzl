@@ -6,11 +6,12 @@ load(":system_files.bzl", "system_file_labels")
 # The runtime is what users run, whatever way the compiler around it is built: always optimized, position-independent,
 # a section per function so that the unused ones go, and never with the sanitizers of a test build. Another target is
 # the same clang with --target, whose headers and libraries Debian's cross packages bring; -MMD: Bazel wants to know of
-# no header outside the toolchain's own folders.
+# no header outside the toolchain's own folders. What other C libraries may lack is not asked for: atomics from libgcc, and
+# the guard that aarch64's stack protector takes from the dynamic linker.
 def _for_users(settings, attr):
     copts = ["-O2", "-g0", "-fPIC", "-ffunction-sections", "-fdata-sections"]
     if attr.target_triple:
-        copts += ["--target=" + attr.target_triple, "-MMD"]
+        copts += ["--target=" + attr.target_triple, "-MMD", "-mno-outline-atomics", "-fno-stack-protector"]
     return {
         "//command_line_option:compilation_mode": "opt",
         "//command_line_option:copt": copts,
