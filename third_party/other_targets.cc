@@ -3,12 +3,6 @@
 // links alone that optimize would ask for.
 #include "llvm/Plugins/PassPlugin.h"
 
-#define TARGETS(DO)                                                                                      \
-  DO(AMDGPU)                                                                                             \
-  DO(ARM)                                                                                                \
-  DO(AVR) DO(BPF) DO(Hexagon) DO(Lanai) DO(LoongArch) DO(M68k) DO(MSP430) DO(Mips) DO(NVPTX) DO(PowerPC) \
-      DO(RISCV) DO(SPIRV) DO(Sparc) DO(SystemZ) DO(VE) DO(WebAssembly) DO(XCore) DO(Xtensa)
-
 extern "C" {
 #define STUBS(target)                          \
   void LLVMInitialize##target##TargetInfo() {} \
@@ -16,7 +10,26 @@ extern "C" {
   void LLVMInitialize##target##TargetMC() {}   \
   void LLVMInitialize##target##AsmPrinter() {} \
   void LLVMInitialize##target##AsmParser() {}
-TARGETS(STUBS)
+STUBS(AMDGPU)
+STUBS(ARM)
+STUBS(AVR)
+STUBS(BPF)
+STUBS(Hexagon)
+STUBS(Lanai)
+STUBS(LoongArch)
+STUBS(M68k)
+STUBS(MSP430)
+STUBS(Mips)
+STUBS(NVPTX)
+STUBS(PowerPC)
+STUBS(RISCV)
+STUBS(SPIRV)
+STUBS(Sparc)
+STUBS(SystemZ)
+STUBS(VE)
+STUBS(WebAssembly)
+STUBS(XCore)
+STUBS(Xtensa)
 #undef STUBS
 }
 
