@@ -101,7 +101,7 @@ std::unique_ptr<PairDot> make_pair_dot(Emitter& e);
 std::unique_ptr<PairDot> make_pair_dot_avx2(Emitter& e);    // pmaddwd on ymm
 std::unique_ptr<PairDot> make_pair_dot_avx512(Emitter& e);  // pmaddwd on zmm
 std::unique_ptr<PairDot> make_pair_dot_vnni(Emitter& e);    // vpdpwssd on ymm or zmm
-std::unique_ptr<PairDot> make_pair_dot_neon(Emitter& e);    // smull, smull2, addp
+std::unique_ptr<PairDot> make_pair_dot_neon(Emitter& e);    // smull, addp
 std::unique_ptr<Dot> make_plane_dot_vnni(Emitter& e);       // vpdpbusd on ymm or zmm
 std::unique_ptr<Dot> make_plane_dot_neon(Emitter& e);       // usdot or sdot
 

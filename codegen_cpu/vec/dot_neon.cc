@@ -1,4 +1,4 @@
-// aarch64: products of 16-bit pairs widen (smull, smull2) and are added in pairs; sdot and usdot take planes.
+// aarch64: products of 16-bit pairs widen (smull) and are added in pairs; sdot and usdot take planes.
 //
 // sdot multiplies signed by signed bytes, so 128 is taken off the weights; what that does to the sums is a multiple of the
 // activations' own sum, which rows put right anyway (bias()). usdot of I8MM is vpdpbusd.
