@@ -25,6 +25,13 @@ bool next_record(Span<const uint8_t>* cache, PromptRecord* record);
 // Of the cache in a model; an empty record without one. All have the same tokens and text.
 PromptRecord first_record(const gc_model& model);
 
+// How many tokens two lists begin with alike.
+inline size_t common_prefix(Span<const int32_t> a, Span<const int32_t> b) {
+  size_t n = 0;
+  while (n < min_of(a.size(), b.size()) && a[n] == b[n]) ++n;
+  return n;
+}
+
 // Writes the record of a sequence, whose tokens are `ids`.
 [[nodiscard]] bool write_record(Session& session, uint32_t seq, Span<const int32_t> ids, Str text,
                                 Vec<uint8_t>* out);

@@ -284,8 +284,7 @@ Status Generator::start_from_cache(Span<const int32_t> whole) {
   const gc_model* model = session_->model().facts;
   if (model == nullptr || model->prompt_cache == nullptr) return kOk;
   const Span<const int32_t> ids = first_record(*model).ids;
-  size_t common = 0;
-  while (common < min_of(whole.size(), ids.size()) && whole[common] == ids[common]) ++common;
+  const size_t common = common_prefix(whole, ids);
   if (2 * common <= ids.size() || !restore_prompt(*session_, seq_)) return kOk;
   return state_.copy(ids) ? kOk : kErrMemory;
 }
@@ -300,8 +299,7 @@ Status Generator::generate_whole(Span<const int32_t> whole, OnToken on_token, vo
   if (const Status s = notice_others(); s != kOk) return s;
   if (state_.empty())
     if (const Status s = start_from_cache(whole); s != kOk) return s;
-  size_t common = 0;
-  while (common < min_of(whole.size(), state_.size()) && whole[common] == state_[common]) ++common;
+  size_t common = common_prefix(whole, state_);
   // One token at least is run: its logits are wanted.
   if (common != 0 && common == whole.size()) --common;
   common = session_->kv().truncate(seq_, static_cast<uint32_t>(common));

@@ -35,9 +35,7 @@ bool chat_ids(App& app, const Tokenizer& tokenizer, Str text, Vec<int32_t>* ids)
       return false;
     }
   }
-  size_t common = 0;
-  while (common < min_of(ids->size(), other.size()) && (*ids)[common] == other[common]) ++common;
-  ids->truncate(common);
+  ids->truncate(common_prefix(*ids, other));
   return true;
 }
 
