@@ -72,7 +72,8 @@ install_debian() {
   "${root[@]}" apt-get update -qq </dev/null || say "apt-get update failed for some sources; going on with what is known"
   for pin in "${missing[@]}"; do
     local name="${pin%%=*}" version="${pin#*=}"
-    if apt-cache madison "$name" | awk '{print $3}' | grep -qxF "$version"; then
+    # No `grep -q` at the end: it leaves early, and the writer's SIGPIPE would read as "not there" (pipefail).
+    if [ -n "$(apt-cache madison "$name" | awk -v v="$version" '$3 == v')" ]; then
       wanted+=("$pin")
     else
       say "$name $version is no longer in the archive: taking $(apt-cache policy "$name" | awk '/Candidate:/ {print $2}')"

@@ -4,7 +4,7 @@ source "$(dirname "$0")/../lib/e2e.sh"
 
 smollm2="$work/smollm2"
 compile "$smollm2_gguf" "$smollm2"
-"$smollm2" info | grep -q "^chat template the model's own$" || fail "info does not name the chat template"
+"$smollm2" info | says "^chat template the model's own$" || fail "info does not name the chat template"
 say() { "$smollm2" chat --temp 0 "$@" 2>"$work/stderr" || fail "$*: exit code $?: $(cat "$work/stderr")"; }
 
 # By pipes: a line is a message; the second answer needs the first one's messages and reads only what is new.
@@ -86,7 +86,7 @@ PY
 
 # What the compiler is told of templates.
 compile "$smollm2_gguf" "$work/plain" --no-template
-"$work/plain" info | grep -q "^chat template none$" || fail "--no-template: $("$work/plain" info)"
+"$work/plain" info | says "^chat template none$" || fail "--no-template: $("$work/plain" info)"
 if "$work/plain" chat </dev/null 2>"$work/stderr"; then fail "a chat without a template"; fi
 grep -q "has no chat template" "$work/stderr" || fail "no template: $(cat "$work/stderr")"
 compile "$smollm2_gguf" "$work/plain" --chat-template zephyr

@@ -17,9 +17,9 @@ wrong "$compiler" "$work/model.gguf" -o "$work/model" --emit nonsense
 wrong "$compiler" "$work/model.gguf" -o "$work/no/such/folder/model"
 [ ! -e "$work/model" ] || fail "a refused compile left its output"
 "$compiler" --version >/dev/null || fail "gguf-compile --version"
-"$compiler" --help | grep -q -- "-o" || fail "gguf-compile --help does not name -o"
-"$compiler" --list-architectures | grep -qw "^gemma3" || fail "--list-architectures does not list gemma3"
-"$compiler" --list-formats | grep -qi "q4_k" || fail "--list-formats does not list Q4_K"
+"$compiler" --help | says -e "-o" || fail "gguf-compile --help does not name -o"
+"$compiler" --list-architectures | says -w "^gemma3" || fail "--list-architectures does not list gemma3"
+"$compiler" --list-formats | says -i "q4_k" || fail "--list-formats does not list Q4_K"
 
 # A file whose tokenizer is a test's compiles with a warning, and runs by token ids.
 "$compiler" "$work/model.gguf" -o "$work/model" >"$work/said" 2>&1 || fail "compile: $(cat "$work/said")"

@@ -16,7 +16,7 @@ same "$work/logits" "$work/zoo.logits" "dump shows other logits than logits"
 same "$work/logits" "$work/debug.logits" "a file with --debug-values computes other logits"
 
 for name in attn_norm q_norm k_rope attn_out ffn_gate ffn_act ffn_post_norm l_out; do
-  "$work/debug" dump --tokens "$ids" --name "^blk\.1\.$name\$" | grep -q "^blk.1.$name " || fail "no value blk.1.$name"
+  "$work/debug" dump --tokens "$ids" --name "^blk\.1\.$name\$" | says "^blk.1.$name " || fail "no value blk.1.$name"
 done
 [ "$("$work/zoo" dump --tokens "$ids" | wc -l)" -lt "$("$work/debug" dump --tokens "$ids" | wc -l)" ] ||
   fail "--debug-values shows no more values"
@@ -44,6 +44,6 @@ for type in IQ2_XXS TQ1_0 F16 NVFP4; do
   compile "$work/m.gguf" "$work/m"
   weights "$work/m.gguf" "$work/m" blk.0.ffn_up.weight
 done
-"$work/m" dump --weights list | grep -qx blk.0.ffn_up.weight || fail "the list of weights"
+"$work/m" dump --weights list | says -x blk.0.ffn_up.weight || fail "the list of weights"
 if "$work/m" dump --weights nosuch 2>"$work/error"; then fail "weights that are not there"; fi
 grep -q "'nosuch'" "$work/error" || fail "$(cat "$work/error")"

@@ -51,4 +51,4 @@ printf 'x' | dd of="$work/system.state" bs=1 seek=2000 conv=notrunc 2>/dev/null
 (cd "$work" && ./chat "What is the capital of France?" >third 2>third.err) || fail "chat with a damaged state"
 ! grep -q "restored" "$work/third.err" || fail "chat restored a damaged state"
 same "$work/first" "$work/third" "chat after a damaged state"
-(cd "$work" && ./chat "Tell me a long story." system.state 1 2>/dev/null) | grep -q "enough" || fail "chat was not cancelled"
+(cd "$work" && ./chat "Tell me a long story." system.state 1 2>/dev/null) | says "enough" || fail "chat was not cancelled"

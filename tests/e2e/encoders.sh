@@ -60,7 +60,7 @@ for model in $(zoo encoders); do
   case "$model" in *-rank) scores ;; *) embeddings ;; esac
   refuses "logits of an encoder" logits --tokens "$tokens" -o "$work/no"
   refuses "an encoder generates" -p x
-  "$work/m" dump --tokens "$tokens" | grep -q l_out || fail "$model: dump"
+  "$work/m" dump --tokens "$tokens" | says l_out || fail "$model: dump"
 done
 
 # ---- From C ----

@@ -31,4 +31,4 @@ printf '{"messages": %s, "enable_thinking": false, "partial": true, "tools": %s,
   fail "a prefix: $(parse "$work/partial.json")"
 
 printf '{"messages": %s, "raw": "Paris."}' "$messages" >"$work/plain.json"
-"$compiler" parse-output --template "$smollm2_gguf" "$work/plain.json" | grep -q '"content":"Paris."' || fail "a model's template"
+"$compiler" parse-output --template "$smollm2_gguf" "$work/plain.json" | says '"content":"Paris."' || fail "a model's template"

@@ -10,7 +10,7 @@ cp "$root/bazel-bin/compiler/gguf-compile" "$work/root/gguf-compile"
 chmod u+w "$work/root/gguf-compile"
 (cd "$root" && bazel build --disk_cache="$cache/bazel" //compiler:gguf-compile) >"$work/log" 2>&1 ||
   fail "bazel build: $(tail -n 20 "$work/log")"
-readelf -d "$work/root/gguf-compile" 2>/dev/null | grep -q NEEDED && fail "the release build needs shared libraries"
+readelf -d "$work/root/gguf-compile" 2>/dev/null | says NEEDED && fail "the release build needs shared libraries"
 zoo make gemma3-270m-like "$work/root/model.gguf" --type Q4_K
 inside() { unshare --user --map-root-user chroot "$work/root" "$@"; }
 inside /gguf-compile --version >"$work/version" 2>"$work/stderr" || skip "no user namespaces: $(cat "$work/stderr")"

@@ -22,7 +22,7 @@ printf 'x\r\ny' >"$work/text"
 
 # Bad lines are errors of their own line.
 printf '"a"\n{\n"b"\n' | "$compiler" tokenize "$gemma3_gguf" --json-lines --no-bos >"$work/lines"
-[ "$(wc -l <"$work/lines")" = 3 ] && sed -n 2p "$work/lines" | grep -q '"error"' || fail "--json-lines: $(cat "$work/lines")"
+[ "$(wc -l <"$work/lines")" = 3 ] && sed -n 2p "$work/lines" | says '"error"' || fail "--json-lines: $(cat "$work/lines")"
 
 # A megabyte of any text is a matter of moments (the bound is for machines under load).
 for text in 'a' 'The quick brown fox. ' $'\n' ' '; do

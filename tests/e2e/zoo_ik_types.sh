@@ -17,5 +17,5 @@ done
 python "$root/tests/zoo/ik.py" check "$work" prompt --but-one || fail "as prompt"
 python "$root/tests/zoo/ik.py" check "$work" decode || fail "--decode"
 
-"$compiler" --list-formats | grep -q "^Q4_K_R4	.*compiled as Q4_K" || fail "--list-formats has no Q4_K_R4"
-"$compiler" inspect "$work/Q6_K_R4.gguf" | grep -q "Q6_K_R4" || fail "inspect doesn't name interleaved types"
+"$compiler" --list-formats | says "^Q4_K_R4	.*compiled as Q4_K" || fail "--list-formats has no Q4_K_R4"
+"$compiler" inspect "$work/Q6_K_R4.gguf" | says "Q6_K_R4" || fail "inspect doesn't name interleaved types"

@@ -37,5 +37,13 @@ compile() {
   [ "$code" = 0 ] || fail "gguf-compile $model -o $out $*: exit code $code: $(cat "$work/compile.log")"
 }
 
+# says GREP-ARGUMENTS...: whether its input has it, read to the end. `| grep -q` leaves at the first match, which kills the
+# writer by SIGPIPE, and with pipefail that is a failure, on some machines at some hours.
+says() {
+  local text
+  text="$(cat)"
+  grep -q "$@" <<<"$text"
+}
+
 # same FILE FILE WHAT: equal byte for byte.
 same() { cmp -s "$1" "$2" || fail "$3: $(cmp "$1" "$2" 2>&1)"; }
