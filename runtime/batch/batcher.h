@@ -1,0 +1,166 @@
+#pragma once
+// Many requests at once over one session: continuous batching.
+//
+// An engine thread makes one step after the other. A step takes the next token of every request that generates and
+// fills what is left of its rows with pieces of prompts, so that nobody waits for anybody else's answer to end, and
+// the weights are read once for all. Requests that have no slot yet wait in a queue of limited length.
+//
+// What a request gets does not depend on the others: a row's bits follow from its sequence and role alone (the token's
+// role picks the arithmetic), masks, penalties and draws are each request's own.
+//
+// Prompts that begin alike are computed once. The states after a prompt stay as long as there is room, and a new prompt
+// starts from those it has most in common with, of prompts that are being read too. Only states written as prompt are
+// used for other prompts: what was generated and comes back in a prompt is read again, as a prompt. So the
+// bits are those of a cold start.
+//
+// Memory is taken when the batcher is made; a request takes that of its own sampler and prompt.
+#include <stdint.h>
+
+#include "runtime/base/span.h"
+#include "runtime/base/status.h"
+#include "runtime/base/vec.h"
+#include "runtime/core/session.h"
+#include "runtime/generate/generator.h"
+#include "runtime/text/sampler.h"
+#include "runtime/text/tokenizer.h"
+
+namespace gcrt {
+
+struct BatchOptions {
+  uint32_t slots = 4;              // requests that run at the same time
+  uint32_t n_ctx = 0;              // positions of each of them; 0: the model's own
+  uint32_t n_ubatch = 512;         // most rows of a step; at least slots + 32 are taken
+  uint32_t kv_type = GC_KV_TYPES;  // GC_KV_TYPES: the program's own
+  uint32_t workers = 0;            // 0: usable_cpus()
+  uint32_t queue = 256;            // most requests that wait for a slot
+  // Prompts whose states are kept when nobody runs them; 0: none are. Keys and values of full attention lie in what
+  // the slots leave free of `slots` contexts and of these positions more; the oldest make room.
+  uint32_t prefixes = 8;
+  uint32_t prefix_tokens = 0;
+  // How long pieces of prompts may make a step, while somebody generates.
+  int64_t most_wait_ns = 200'000'000;
+};
+
+// What a batcher takes, before it is made: session_memory() and the logits of all slots.
+struct BatchMemory {
+  uint64_t kv = 0, arena = 0, states = 0, logits = 0;  // states: of kv
+};
+BatchMemory batch_memory(const Model& model, const BatchOptions& options);
+
+struct TokenEvent {
+  uint64_t request = 0;
+  int32_t id = -1;  // -1: the end of the text, which had been held back
+  Str text;         // may be empty; in whole characters; gone when the call returns
+  bool forced = false;
+  // Where n_probs >= 0 was asked for: of the model's own distribution, before biases and samplers.
+  TokenProb chosen = {-1, 0};
+  Span<const TokenProb> likeliest;  // the n_probs likeliest, likeliest first
+};
+
+struct EndEvent {
+  uint64_t request = 0;
+  Status status = kOk;  // kErrAborted: cancelled, or the batcher was stopped; else what went wrong, as `message` says
+  Str message;
+  End end = End::kEog;  // if kOk
+  int32_t stop = -1;    // of End::kStop: which of the stop strings
+  int32_t slot = -1;    // where it ran; -1: it never did
+  uint64_t seed = 0;
+  GenerateTimes times;  // kept_tokens: of the prompt, that were not computed again; prompt_tokens: that were
+  int64_t queued_ns = 0;
+  Span<const float> embeddings;  // f32[n_embeddings, n_output] of kEmbed
+  uint32_t n_embeddings = 0;
+};
+
+struct BatchRequest {
+  enum Kind : uint8_t { kGenerate, kEmbed };
+  Kind kind = kGenerate;
+  Span<const int32_t> prompt;  // copied
+  GenerateOptions generate;    // copied, but for the constraint, which lives until on_end
+  int32_t n_probs = -1;        // -1: no probabilities; 0: of the chosen token alone; n: of the n likeliest too
+  bool cache_prompt = true;    // start from kept states, and keep those of this prompt
+  int32_t slot = -1;           // a certain one
+  // So many of the first tokens are likely to come back in other prompts (Conversation::fixed()): their states are
+  // kept by themselves too, which rings and recurrent states need.
+  size_t shared = 0;
+  // Of kEmbed, by encoders:
+  uint32_t pooling = GC_POOLING_MEAN;
+  bool normalize = true;
+
+  // All on the engine's thread, which waits meanwhile. May submit() and cancel(), and force() their own request.
+  void* user = nullptr;
+  // A piece of the prompt has been read: `done` of its tokens, `kept` of them from kept states. May be null.
+  void (*on_prompt)(void* user, uint64_t request, size_t done, size_t kept) = nullptr;
+  // False ends the request (End::kCaller).
+  bool (*on_token)(void* user, const TokenEvent& event) = nullptr;
+  // Once for each request that submit() took, as the last call. May be before submit() returns.
+  void (*on_end)(void* user, const EndEvent& event) = nullptr;
+};
+
+struct SlotState {
+  uint64_t request = 0;  // 0: it is free
+  size_t prompt_tokens = 0, prompt_done = 0, kept = 0, generated = 0;
+  size_t held = 0;  // tokens of the last prompt in this slot whose states are kept
+};
+
+// Totals since the start, but for the first four.
+struct BatchMetrics {
+  uint32_t slots = 0, running = 0, waiting = 0;
+  uint64_t prefixes = 0;  // that are kept
+  uint64_t requests = 0, ended = 0, cancelled = 0, failed = 0, refused = 0;  // refused: the queue was full
+  uint64_t prompt_tokens = 0, kept_tokens = 0, tokens = 0;
+  int64_t prompt_ns = 0, generate_ns = 0;  // sums of the requests'
+  uint64_t steps = 0, step_rows = 0, busy_slots = 0;  // the last two: sums over the steps
+  int64_t step_ns = 0, most_step_ns = 0;
+  uint64_t most_tokens = 0;  // longest sequence
+};
+
+class Batcher {
+ public:
+  explicit Batcher(Allocator a = libc_allocator()) : allocator_(a) {}
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
+  ~Batcher();  // stop(0)
+
+  // `tokenizer` may be null or without a vocabulary: there is no text then. It outlives the batcher. Errors as
+  // Session::init's, `message` says what.
+  Status init(const Model& model, const Tokenizer* tokenizer, const BatchOptions& options,
+              Span<char> message);
+  // Starts the engine's thread.
+  Status start();
+  // Nothing is taken any more, and what waits ends with kErrAborted. What runs may go on for `grace_ns`, then it ends
+  // so too. Returns when the engine's thread is gone.
+  void stop(int64_t grace_ns);
+
+  // From any thread. kErrFull: the queue is full; kErrAborted: the batcher was stopped; kErrInput: the prompt is longer
+  // than the context; kErrArgument, kErrUnsupported, kErrMemory: `message` says what. Then no callback comes.
+  Status submit(const BatchRequest& request, uint64_t* id, Span<char> message);
+  // From any thread; the request ends with kErrAborted before another step is made. One that is not known any more is
+  // no mistake.
+  void cancel(uint64_t request);
+  // These come next, whatever the model would say. From on_token of this request alone.
+  [[nodiscard]] bool force(uint64_t request, Span<const int32_t> ids);
+
+  // From any thread. At most slots() states are written.
+  void slot_states(Span<SlotState> out);
+  BatchMetrics metrics();
+
+  // The kept states of a slot's last prompt, as bytes and back (prompt_cache.h has the form). From any thread but the
+  // engine's, between two steps. kErrArgument: there is no such slot, or nothing is kept of it, or prefixes are off;
+  // restore_slot also as restore_sequence().
+  Status save_slot(uint32_t slot, Vec<uint8_t>* out, size_t* n_tokens, Span<char> message);
+  Status restore_slot(uint32_t slot, Span<const uint8_t> bytes, size_t* n_tokens, Span<char> message);
+  Status erase_slot(uint32_t slot, size_t* n_tokens, Span<char> message);
+
+  // As they became.
+  const BatchOptions& options() const { return options_; }
+  const Model& model() const { return session_.model(); }
+  uint32_t slots() const { return options_.slots; }
+  uint32_t n_ctx() const { return session_.options().n_ctx; }
+
+ private:
+  Allocator allocator_;
+  BatchOptions options_;
+  Session session_;
+};
+
+}  // namespace gcrt
