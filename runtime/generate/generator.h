@@ -2,8 +2,7 @@
 // Tokens in, sampled tokens and their text out: one sequence of a session, a sampler, the ways to an end.
 //
 // The text comes in whole UTF-8 characters, without the stop string and without what might still become one; joined
-// it is the same however tokens cut it. The order is token -> bytes -> stop strings -> characters, since a stop
-// string may begin or end inside a token and tokens may end inside a character.
+// it is the same however tokens cut it (token_chooser.h).
 //
 // The last token of a generation has been chosen but not run: it is not in the session's state. Who continues the
 // sequence puts it in front of the next prompt, or says what the whole sequence shall be (generate_whole).
@@ -19,49 +18,9 @@
 #include "runtime/base/status.h"
 #include "runtime/base/vec.h"
 #include "runtime/core/session.h"
-#include "runtime/text/breakers.h"
-#include "runtime/text/sampler.h"
-#include "runtime/text/stop.h"
-#include "runtime/text/tokenizer.h"
-#include "runtime/text/utf8.h"
+#include "runtime/generate/token_chooser.h"
 
 namespace gcrt {
-
-// What may come next is somebody's decision, a grammar's for instance. The mask applies to the model's logits, before
-// the chain; it is asked for once a token. One sequence's.
-struct TokenConstraint {
-  void* self = nullptr;  // null: there is no constraint
-  // A new text begins: generate() was called.
-  Status (*begin)(void* self) = nullptr;
-  // Bit t of words [n_vocab / 64 rounded up]: token t may come. *mask null: any. Valid until the next call.
-  Status (*mask)(void* self, const uint64_t** mask) = nullptr;
-  // A token that the mask allowed was chosen, one that ends the text included.
-  Status (*accept)(void* self, int32_t token) = nullptr;
-};
-
-struct GenerateOptions {
-  int64_t max_tokens = -1;    // negative: no limit but the context
-  bool ignore_eog = false;    // tokens that end a generation are never chosen
-  bool show_special = false;  // control tokens appear in the text
-  uint64_t seed = 0;
-  bool context_shift = false;
-  int64_t keep = 0;  // of the sequence's first tokens, when the context is shifted
-  TokenConstraint constraint;
-  // Copied by init().
-  Span<const SamplerStage> chain;
-  Span<const LogitBias> bias;
-  Span<const Str> dry_breakers = {kDryBreakers, sizeof kDryBreakers / sizeof kDryBreakers[0]};
-  Span<const Str> stops;
-};
-
-enum class End : uint8_t {
-  kEog,      // the model ended it
-  kStop,     // a stop string came
-  kLength,   // max_tokens
-  kContext,  // no room for another token
-  kCaller,   // the callback said so
-  kAborted,  // Session::abort()
-};
 
 struct GenerateTimes {
   uint64_t prompt_tokens = 0, tokens = 0;
@@ -79,18 +38,7 @@ class Generator {
   using OnToken = bool (*)(void* user, int32_t token, Str text);
 
   explicit Generator(Allocator a = libc_allocator())
-      : allocator_(a),
-        sampler_(a),
-        stop_(a),
-        state_(a),
-        whole_(a),
-        forced_(a),
-        ids_(a),
-        values_(a),
-        bias_(a),
-        bytes_(a),
-        safe_(a),
-        text_(a) {}
+      : allocator_(a), chooser_(a), state_(a), whole_(a), ids_(a), values_(a) {}
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
   ~Generator();
@@ -110,62 +58,44 @@ class Generator {
   Status generate_whole(Span<const int32_t> whole, OnToken on_token, void* user, End* end,
                         Span<char> message);
   // These come next, whatever the model would say: before generate() or from its callback.
-  [[nodiscard]] bool force(Span<const int32_t> ids) { return forced_.append(ids); }
+  [[nodiscard]] bool force(Span<const int32_t> ids) { return chooser_.force(ids); }
   // The tokens in the state; -1 where somebody else has moved the sequence to another length since.
   Span<const int32_t> in_state() const { return state_; }
-  void set_keep(int64_t keep) { keep_ = keep; }
+  void set_keep(int64_t keep) { chooser_.set_keep(keep); }
 
   const GenerateTimes& times() const { return times_; }  // of the last generate()
-  uint64_t seed() const { return sampler_.seed(); }
+  uint64_t seed() const { return chooser_.seed(); }
   // Does the model's head choose the candidates (greedy and top-k chains, in a session with most_k)? The tokens are the
   // same either way; all logits are then never in memory.
   bool head_chooses() const { return logits_ == nullptr; }
 
  private:
-  Status init_breakers(const GenerateOptions& options);
   Status check_prompt(Span<const int32_t> prompt, Span<char> message) const;
   Status run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message);
   Status loop(OnToken on_token, void* user, End* end, Span<char> message);
   Status notice_others();
   Status start_from_cache(Span<const int32_t> whole);
-  Status init_head(Span<const LogitBias> bias);
+  Status init_sink();
   gc_sink* next_sink();
   Status choose(int32_t* token, Span<char> message);
-  Status sample(int32_t* token);
-  Status constrain();
   Status read(Span<const int32_t> prompt, gc_sink* sink);
   Status go_on(int32_t token);
   Status shift();
   void follow_back();
-  Status text_of(int32_t token);
   Status rest_of_text(OnToken on_token, void* user);
-  bool ends(int32_t token) const { return tokenizer_ != nullptr && tokenizer_->is_eog(token); }
 
   Allocator allocator_;
   Session* session_ = nullptr;
   uint32_t seq_ = 0;
-  const Tokenizer* tokenizer_ = nullptr;
-  int64_t max_tokens_ = -1;
-  bool show_special_ = false;
-  bool shifts_ = false;
-  int64_t keep_ = 0;
-  TokenConstraint constraint_;
-  const uint64_t* mask_ = nullptr;  // of the next token
-  Sampler sampler_;
-  StopMatcher stop_;
-  Utf8Stream utf8_;
+  TokenChooser chooser_;
   float* logits_ = nullptr;  // f32[logits_stride], or null: the head chooses
   uint64_t logits_bytes_ = 0;
   gc_sink sink_ = {};
   gc_logit_rules rules_ = {};
   Vec<int32_t> state_;  // what is in the session's state
   Vec<int32_t> whole_;  // of a shift
-  Vec<int32_t> forced_;
-  size_t at_forced_ = 0;
-  Vec<int32_t> ids_;  // of the head's list
+  Vec<int32_t> ids_;    // of the head's list
   Vec<float> values_;
-  Vec<gc_bias> bias_;
-  Vec<char> bytes_, safe_, text_;  // of one token: as it is, without stop strings, in whole characters
   GenerateTimes times_;
 };
 

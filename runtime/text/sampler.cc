@@ -330,10 +330,20 @@ Status Sampler::accept(int32_t token) {
   return kOk;
 }
 
-Status Sampler::sample(Span<const float> logits, int32_t* token) {
+Status Sampler::sample(Span<const float> logits, int32_t* token, const uint64_t* mask) {
   if (logits.size() != static_cast<size_t>(n_vocab_)) return kErrArgument;
-  Status s = candidates_.load(logits);
-  return s == kOk ? run(false, token) : s;
+  if (const Status s = candidates_.load(logits); s != kOk) return s;
+  if (mask != nullptr) apply_mask(mask);
+  return run(false, token);
+}
+
+void Sampler::apply_mask(const uint64_t* mask) {
+  for (size_t at = 0; at < candidates_.size(); at += 64) {
+    const uint64_t word = mask[at / 64];
+    if (word == ~uint64_t{0}) continue;
+    for (size_t i = at; i < min_of(candidates_.size(), at + 64); ++i)
+      if ((word >> (i % 64) & 1) == 0) candidates_.set_logit(i, -__builtin_inff());
+  }
 }
 
 Status Sampler::sample_list(Span<const int32_t> ids, Span<const float> logits, bool penalized,

@@ -194,8 +194,9 @@ class Sampler {
   // For chains with infill, which without it is kErrUnsupported. Kept by init() and reset(); the tokens outlive this.
   void set_texts(const TokenTexts& texts) { texts_ = texts; }
 
-  // Picks a token; does not accept() it. `logits`: f32[n_vocab].
-  Status sample(Span<const float> logits, int32_t* token);
+  // Picks a token; does not accept() it. `logits`: f32[n_vocab]. `mask`: bit t of its words says whether token t may
+  // come; null: any may.
+  Status sample(Span<const float> logits, int32_t* token, const uint64_t* mask = nullptr);
   // From the list of a top-k sink. `penalized`: its head has applied biases and penalties.
   Status sample_list(Span<const int32_t> ids, Span<const float> logits, bool penalized, int32_t* token);
 
@@ -229,6 +230,7 @@ class Sampler {
  private:
   Status run(bool penalized, int32_t* token);
   Status apply(const SamplerStage& stage);
+  void apply_mask(const uint64_t* mask);
   void add_bias();
   void penalize(const PenaltyParams& p);
   Status draw(int32_t* token);
