@@ -209,11 +209,13 @@ float Choice::limit(void* self, uint32_t output) {
 
 // Lists are sorted in place, and the k first of all are taken, list by list.
 Status Choice::finish(const gc_sink& sink, uint32_t n_outputs) {
+  Status status = kOk;
   for (uint32_t o = 0; o < n_outputs; ++o) {
+    bool bad = false;
+    for (uint32_t w = 0; w < workers_; ++w) bad |= list(w, o).bad;
     for (uint32_t w = 0; w < workers_; ++w) {
       List& l = list(w, o);
-      if (l.bad) return kErrNan;
-      if (l.bounds) l.n = 0;  // none of its panels was computed
+      if (l.bounds || bad) l.n = 0;  // none of its panels was computed
       sort(entries(w, o), l.n, above);
       l.bounds = false;
       l.taken = 0;
@@ -235,9 +237,9 @@ Status Choice::finish(const gc_sink& sink, uint32_t n_outputs) {
       values[i] = best ? best->logit : -kInf;
       if (best) ++list(from, o).taken;
     }
-    if (ids[0] < 0) return kErrNan;
+    if (ids[0] < 0) status = kErrNan;
   }
-  return kOk;
+  return status;
 }
 
 }  // namespace gcrt

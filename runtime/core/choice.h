@@ -31,7 +31,8 @@ class Choice {
   // Before a step whose sink is ARGMAX or TOPK. kErrArgument: k, or a rule, is out of range.
   Status begin(const gc_sink& sink, uint32_t n_outputs);
   const gc_choice* hooks() const { return &hooks_; }
-  // After it: fills the sink's ids and values. kErrNan: a logit was NaN or +inf, or all are -inf.
+  // After it: fills the sink's ids and values. kErrNan: of some outputs a logit was NaN or +inf, or all are -inf; their
+  // lists are empty.
   Status finish(const gc_sink& sink, uint32_t n_outputs);
 
  private:

@@ -316,7 +316,7 @@ TEST(KvCache, RecurrentStatesGoBackToTheirSnapshotOrToNothing) {
   EXPECT_TRUE(kv.is_recurrent());
   EXPECT_EQ(kv.bytes(), 2 * 16u * 2048 + 2 * 2 * 64u);
   EXPECT_EQ(kv_pool_bytes(program, kv.options()), kv.bytes());
-  EXPECT_EQ(recurrent_pool_bytes(program, 2), 2 * 2 * 64u);
+  EXPECT_EQ(recurrent_pool_bytes(program, kv.options()), 2 * 2 * 64u);
   EXPECT_NE(&state_of(kv, 0), &state_of(kv, 1));
   ASSERT_EQ(kv.grow(0, 100), kOk);
   state_of(kv, 0) = 100, state_of(kv, 1) = 7;
@@ -355,13 +355,18 @@ TEST(KvCache, ForksGoTheirOwnWay) {
     };
     auto slot = [&](uint32_t seq) -> uint8_t& { return kv.pools()[2][64 * block(seq, 2, 0)]; };
     byte(0, 0, 1) = 1, byte(0, 0, 2) = 2, byte(0, 1, 0) = 3, slot(0) = 4;
-    ASSERT_EQ(kv.fork(0, 1), kOk);  // over what it forked before, in the second round
+    kv.fork(0, 1);  // over what it forked before, in the second round
     EXPECT_EQ(kv.length(1), 150u);
-    EXPECT_EQ(block(0, 0, 1), block(1, 0, 1));  // whole: shared
+    for (uint32_t b = 0; b < 3; ++b) EXPECT_EQ(block(0, 0, b), block(1, 0, b));
+    for (uint32_t b = 0; b < 3; ++b) EXPECT_EQ(block(0, 1, b), block(1, 1, b));
+    ASSERT_EQ(kv.grow(round, 300), kOk);  // any of the two
+    EXPECT_EQ(block(0, 0, 1), block(1, 0, 1));
     EXPECT_NE(block(0, 0, 2), block(1, 0, 2));
-    EXPECT_NE(block(0, 1, 0), block(1, 1, 0));  // of a ring
     EXPECT_EQ(byte(1, 0, 2), 2);
-    EXPECT_EQ(byte(1, 1, 0), 3);
+    EXPECT_NE(block(0, 1, 0), block(1, 1, 0));  // the ring came round: block 4 in its place
+    EXPECT_EQ(block(0, 1, 1), block(1, 1, 1));
+    EXPECT_EQ(byte(!round, 1, 0), 3);
+    EXPECT_EQ(byte(round, 1, 0), 0);
     EXPECT_EQ(slot(1), 4);
     slot(1) = 5;
     EXPECT_EQ(slot(0), 4);
@@ -370,7 +375,8 @@ TEST(KvCache, ForksGoTheirOwnWay) {
   program.n_groups = 2;
   ASSERT_EQ(kv.init(program, {2, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);
   ASSERT_EQ(kv.grow(0, 150), kOk);
-  ASSERT_EQ(kv.fork(0, 1), kOk);
+  kv.fork(0, 1);
+  EXPECT_EQ(kv.reach(1, 140), 140u);
   ASSERT_EQ(kv.truncate(1, 140), 140u);
   ASSERT_EQ(kv.truncate(1, 100), 100u);
   ASSERT_EQ(kv.grow(1, 101), kOk);
@@ -378,6 +384,26 @@ TEST(KvCache, ForksGoTheirOwnWay) {
   EXPECT_NE(kv.seqs()[0].tables[0].blocks[1], kv.seqs()[1].tables[0].blocks[1]);
   kv.truncate(0, 0), kv.truncate(1, 0);
   for (uint32_t s = 0; s < 2; ++s) ASSERT_EQ(kv.grow(s, 1000), kOk);  // no block is lost
+}
+
+TEST(KvCache, HeldSequencesShareWhatIsLeft) {
+  KvCache kv;
+  const KvOptions options{.n_seqs = 1, .n_ctx = 640, .chunk = 32, .n_held = 2, .held_tokens = 100};
+  ASSERT_EQ(kv.init(kProgram, options, libc_allocator()), kOk);
+  EXPECT_FALSE(kv.goes_back());
+  EXPECT_EQ(kv.bytes(), (10 + 2 + 3 * 4) * 2048u);  // 100 positions: two blocks; each has a ring of 4
+  EXPECT_EQ(kv_pool_bytes(kProgram, options), kv.bytes());
+  ASSERT_EQ(kv.grow(0, 300), kOk);
+  kv.fork(0, 1);
+  kv.truncate(0, 0);
+  EXPECT_EQ(kv.grow(0, 640), kErrFull);  // 12 blocks, of which the other one has 5
+  kv.shrink(0, 0);
+  EXPECT_EQ(kv.length(1), 300u);
+  kv.truncate(1, 0);
+  EXPECT_EQ(kv.grow(0, 640), kOk);
+  kv.fork(0, 1), kv.fork(1, 2);
+  ASSERT_EQ(kv.truncate(0, 600), 600u);
+  EXPECT_EQ(kv.grow(0, 601), kOk);  // a copy of the block with 576 to 639
 }
 
 TEST(KvCache, SavesRecurrentStatesWithTheirSnapshot) {

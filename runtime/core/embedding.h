@@ -23,8 +23,18 @@ inline uint32_t embeddings_of(uint32_t pooling, uint32_t n_tokens) {
   return pooling == GC_POOLING_NONE ? n_tokens : 1;
 }
 
+// Whether the token at `at` of n is one of those outputs.
+inline bool embedding_output(uint32_t pooling, uint32_t at, uint32_t n_tokens) {
+  if (embedding_outputs(pooling, n_tokens) == n_tokens) return true;
+  return at == (pooling == GC_POOLING_FIRST ? 0 : n_tokens - 1);
+}
+// From a text's outputs, rows of `stride` floats, to its embeddings, f32[embeddings, n]. Sums go in the order of tokens,
+// in double.
+void pool_embeddings(const float* rows, uint64_t stride, uint32_t n_tokens, uint32_t n, uint32_t pooling,
+                     bool normalize, float* out);
+
 // The text is all of sequence 0, which is empty afterwards. `rows` is room for f32[outputs, logits_stride()], 64-byte
-// aligned; `out` gets f32[embeddings, n_output]. Sums go in the order of tokens, in double.
+// aligned; `out` gets f32[embeddings, n_output].
 Status embed(Session& session, Span<const int32_t> tokens, uint32_t pooling, bool normalize, float* rows,
              float* out);
 

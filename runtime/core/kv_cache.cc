@@ -22,10 +22,21 @@ uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options) {
   return ring < all ? ring : all;
 }
 
-uint64_t recurrent_pool_bytes(const gc_program& program, uint32_t n_seqs) {
+bool kv_pool_blocks(const gc_group& group, const KvOptions& options, uint32_t* n) {
+  const bool grows = has_blocks(group) && group.kind != GC_STATE_KV_RING;  // with its sequence
+  uint32_t seqs = options.n_seqs;
+  if (!grows && !checked_add(seqs, options.n_held, &seqs)) return false;
+  if (!checked_mul(kv_table_blocks(group, options), seqs, n)) return false;
+  return !grows || checked_add(*n, blocks_for(options.held_tokens), n);
+}
+
+uint64_t recurrent_pool_bytes(const gc_program& program, const KvOptions& options) {
   uint64_t sum = 0;
-  for (uint32_t g = 0; g < program.n_groups; ++g)
-    if (!has_blocks(program.groups[g])) sum += program.groups[g].seq_bytes * kSlots * n_seqs;
+  for (uint32_t g = 0; g < program.n_groups; ++g) {
+    uint32_t n = 0;
+    if (!has_blocks(program.groups[g]) && kv_pool_blocks(program.groups[g], options, &n))
+      sum += program.groups[g].seq_bytes * n;
+  }
   return sum;
 }
 
@@ -34,9 +45,9 @@ uint64_t kv_pool_bytes(const gc_program& program, const KvOptions& options) {
   for (uint32_t g = 0; g < program.n_groups; ++g) {
     const gc_group& group = program.groups[g];
     uint64_t bytes = has_blocks(group) ? group.block_bytes[options.kv_type] : group.seq_bytes;
+    uint32_t n = 0;
     if (bytes == 0) return 0;
-    if (!checked_mul<uint64_t>(bytes, kv_table_blocks(program.groups[g], options), &bytes)) return UINT64_MAX;
-    if (!checked_mul<uint64_t>(bytes, options.n_seqs, &bytes)) return UINT64_MAX;
+    if (!kv_pool_blocks(group, options, &n) || !checked_mul<uint64_t>(bytes, n, &bytes)) return UINT64_MAX;
     if (!checked_add<uint64_t>(sum, bytes, &sum)) return UINT64_MAX;
   }
   return sum;
@@ -48,12 +59,14 @@ Status KvCache::init(const gc_program& program, const KvOptions& options, Alloca
   program_ = &program;
   options_ = options;
   allocator_ = allocator;
+  uint32_t n_seqs = 0;
+  if (!checked_add(options.n_seqs, options.n_held, &n_seqs)) return kErrMemory;
   groups_ = Vec<Pool>(allocator);
   pools_ = Vec<uint8_t*>(allocator);
   seqs_ = Vec<Seq>(allocator);
   tables_ = Vec<gc_seq>(allocator);
-  if (!groups_.resize(program.n_groups) || !pools_.resize(program.n_groups) ||
-      !seqs_.resize(options.n_seqs) || !tables_.resize(options.n_seqs))
+  if (!groups_.resize(program.n_groups) || !pools_.resize(program.n_groups) || !seqs_.resize(n_seqs) ||
+      !tables_.resize(n_seqs))
     return kErrMemory;
   for (Pool& pool : groups_) {
     pool.free = Vec<uint32_t>(allocator);
@@ -68,19 +81,21 @@ Status KvCache::init(const gc_program& program, const KvOptions& options, Alloca
 
 Status KvCache::init_slots(uint32_t g) {
   recurrent_ = true;
+  goes_back_ = false;
   Pool& pool = groups_[g];
-  const uint64_t slot = program_->groups[g].seq_bytes;
+  const gc_group& group = program_->groups[g];
   uint32_t n = 0;
-  if (!checked_mul(options_.n_seqs, kSlots, &n) || !checked_mul<uint64_t>(slot, n, &pool.bytes))
+  if (!kv_pool_blocks(group, options_, &n) || !checked_mul<uint64_t>(group.seq_bytes, n, &pool.bytes))
     return kErrMemory;
   pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, large_alignment(pool.bytes)));
   if (pools_[g] == nullptr) return kErrMemory;
   bytes_ += pool.bytes;
-  for (uint32_t s = 0; s < options_.n_seqs; ++s) {
+  const uint32_t n_seqs = static_cast<uint32_t>(seqs_.size());
+  for (uint32_t s = 0; s < n_seqs; ++s) {
     Vec<uint32_t>& slots = seqs_[s].blocks[g];
     if (!slots.resize(kSlots)) return kErrMemory;
     slots[kState] = s;
-    slots[kSnapshot] = options_.n_seqs + s;
+    slots[kSnapshot] = n_seqs + s;
     tables_[s].tables[g] = {slots.data(), 1, 0};
   }
   return kOk;
@@ -92,8 +107,9 @@ Status KvCache::init_group(uint32_t g) {
   if (block == 0) return kErrUnsupported;
   Pool& pool = groups_[g];
   pool.table = kv_table_blocks(group, options_);
+  if (group.kind == GC_STATE_KV_RING && pool.table < blocks_for(options_.n_ctx)) goes_back_ = false;
   uint32_t n = 0;
-  if (!checked_mul(pool.table, options_.n_seqs, &n) || !checked_mul<uint64_t>(block, n, &pool.bytes))
+  if (!kv_pool_blocks(group, options_, &n) || !checked_mul<uint64_t>(block, n, &pool.bytes))
     return kErrMemory;
   if (!pool.free.resize(n) || !pool.uses.resize(n)) return kErrMemory;
   if (pool.bytes != 0) {
@@ -104,7 +120,7 @@ Status KvCache::init_group(uint32_t g) {
   pool.n_blocks = n;
   bytes_ += pool.bytes;
   for (uint32_t i = 0; i < n; ++i) pool.free[i] = n - 1 - i;  // lowest first
-  for (uint32_t s = 0; s < options_.n_seqs; ++s) {
+  for (uint32_t s = 0; s < seqs_.size(); ++s) {
     Vec<uint32_t>& blocks = seqs_[s].blocks[g];
     if (!blocks.resize(pool.table)) return kErrMemory;
     for (uint32_t& b : blocks) b = kNone;
@@ -122,6 +138,7 @@ void KvCache::reset() {
   tables_.reset();
   bytes_ = 0;
   recurrent_ = false;
+  goes_back_ = true;
 }
 
 Status KvCache::take(uint32_t g, uint32_t* entry) {
@@ -154,25 +171,31 @@ Status KvCache::grow(uint32_t s, uint32_t end) {
       continue;
     }
     const uint32_t table = groups_[g].table;
-    // A fork may have the block that the next row goes to.
-    if (uint32_t& entry = seq.blocks[g][seq.length / GC_KV_BLOCK % table];
-        seq.length % GC_KV_BLOCK != 0 && groups_[g].uses[entry] > 1) {
-      uint32_t own = kNone;
-      if (const Status status = own_copy(g, entry, &own); status != kOk) return status;
-      give(g, &entry);
-      entry = own;
-    }
     for (uint32_t b = seq.length / GC_KV_BLOCK; b < blocks_for(end); ++b)
-      if (uint32_t& entry = seq.blocks[g][b % table]; entry == kNone)
-        if (const Status status = take(g, &entry); status != kOk) return status;
+      if (const Status status = own_block(g, b, seq.length, &seq.blocks[g][b % table]); status != kOk)
+        return status;
   }
   seq.length = end;
   if (seq.written < end) seq.written = end;
   return kOk;
 }
 
-uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
-  Seq& seq = seqs_[s];
+// A block that rows of `block` from position `length` on may be written to: one that nobody shares.
+Status KvCache::own_block(uint32_t g, uint32_t block, uint32_t length, uint32_t* entry) {
+  if (*entry == kNone) return take(g, entry);
+  if (groups_[g].uses[*entry] == 1) return kOk;
+  const bool has_rows =
+      length > block * GC_KV_BLOCK;  // else a ring's, with rows that no window reaches any more
+  uint32_t own = kNone;
+  if (const Status status = has_rows ? own_copy(g, *entry, &own) : take(g, &own); status != kOk)
+    return status;
+  give(g, entry);
+  *entry = own;
+  return kOk;
+}
+
+uint32_t KvCache::reach(uint32_t s, uint32_t end) const {
+  const Seq& seq = seqs_[s];
   if (end >= seq.length) return seq.length;
   if (recurrent_) end = seq.kept <= end ? seq.kept : 0;
   for (uint32_t g = 0; g < groups_.size() && end != 0; ++g) {
@@ -182,6 +205,13 @@ uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
     const uint32_t from = end + 1 > group.window ? end + 1 - group.window : 0;
     if (from < seq.loaded_from || from / GC_KV_BLOCK + groups_[g].table < blocks_for(seq.written)) end = 0;
   }
+  return end;
+}
+
+uint32_t KvCache::truncate(uint32_t s, uint32_t end) {
+  Seq& seq = seqs_[s];
+  if (end >= seq.length) return seq.length;
+  end = reach(s, end);
   give_from(s, end);
   if (end == 0) {
     seq.written = seq.kept = seq.loaded_from = 0;
@@ -214,40 +244,24 @@ Status KvCache::own_copy(uint32_t g, uint32_t of, uint32_t* entry) {
   return kOk;
 }
 
-Status KvCache::fork_blocks(uint32_t from, uint32_t to, uint32_t g) {
-  const bool shares = program_->groups[g].kind != GC_STATE_KV_RING;  // whose blocks are written again
-  for (uint32_t b = 0; b < groups_[g].table; ++b) {
-    const uint32_t block = seqs_[from].blocks[g][b];
-    uint32_t& entry = seqs_[to].blocks[g][b];
-    if (block == kNone) continue;
-    if (shares && b < seqs_[from].length / GC_KV_BLOCK) {
-      entry = block;
-      ++groups_[g].uses[block];
-    } else if (const Status status = own_copy(g, block, &entry); status != kOk) {
-      return status;
-    }
-  }
-  return kOk;
-}
-
-Status KvCache::fork(uint32_t from, uint32_t to) {
-  if (from == to) return kOk;
+void KvCache::fork(uint32_t from, uint32_t to) {
+  if (from == to) return;
   truncate(to, 0);
   Seq &a = seqs_[from], &b = seqs_[to];
   b.length = a.length, b.written = a.written, b.loaded_from = a.loaded_from, b.kept = a.kept;
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     if (has_blocks(program_->groups[g])) {
-      if (const Status status = fork_blocks(from, to, g); status != kOk) {
-        truncate(to, 0);
-        return status;
-      }
+      for (uint32_t i = 0; i < groups_[g].table; ++i)
+        if (const uint32_t block = a.blocks[g][i]; block != kNone) {
+          b.blocks[g][i] = block;
+          ++groups_[g].uses[block];
+        }
       continue;
     }
     const uint64_t slot = program_->groups[g].seq_bytes;
-    for (uint32_t i = 0; i < kSlots; ++i)
+    for (uint32_t i = 0; i < (a.kept != 0 ? kSlots : 1); ++i)
       memcpy(pools_[g] + b.blocks[g][i] * slot, pools_[g] + a.blocks[g][i] * slot, slot);
   }
-  return kOk;
 }
 
 void KvCache::keep(uint32_t s) {

@@ -11,6 +11,10 @@ namespace {
 // Ranges of positions that attention can give to workers apart, for few rows; see the kernels.
 uint32_t splits_cap(uint32_t n_ctx) { return GC_REDUNDANT_ROWS * (n_ctx / 512 + 2); }
 
+KvOptions kv_options(const SessionOptions& o) {
+  return {o.n_seqs, o.n_ctx, o.n_ubatch, o.kv_type, o.n_held, o.held_tokens};
+}
+
 struct Run {
   const gc_step* step;
   gc_entry entry;
@@ -45,8 +49,8 @@ SessionOptions with_defaults(const Model& model, SessionOptions options) {
 SessionMemory session_memory(const Model& model, const SessionOptions& given) {
   const SessionOptions o = with_defaults(model, given);
   SessionMemory m;
-  m.kv = kv_pool_bytes(*model.program, {o.n_seqs, o.n_ctx, o.n_ubatch, o.kv_type});
-  m.states = recurrent_pool_bytes(*model.program, o.n_seqs);
+  m.kv = kv_pool_bytes(*model.program, kv_options(o));
+  m.states = recurrent_pool_bytes(*model.program, kv_options(o));
   m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o.n_ctx)) +
             Choice::bytes(o.workers, o.n_outputs, o.most_k);
   return m;
@@ -79,8 +83,7 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   if (!rows_.resize(options_.n_ubatch) || !chunk_.resize(options_.n_ubatch) ||
       !outputs_.resize(options_.n_outputs) || !old_length_.resize(options_.n_seqs))
     return out_of_memory();
-  const KvOptions kv{options_.n_seqs, options_.n_ctx, options_.n_ubatch, options_.kv_type};
-  if (const Status s = kv_.init(*model.program, kv, allocator); s != kOk)
+  if (const Status s = kv_.init(*model.program, kv_options(options_), allocator); s != kOk)
     return s == kErrMemory ? out_of_memory() : s;
   const uint64_t lists = Choice::bytes(options_.workers, options_.n_outputs, options_.most_k);
   if (choice_.init(model.program->n_vocab, options_.workers, options_.n_outputs, options_.most_k,
@@ -126,7 +129,7 @@ Status Session::fill_rows(Span<const Token> tokens, gc_step* step) {
   return kOk;
 }
 
-Status Session::step(Span<const Token> tokens, gc_sink* sink) {
+Status Session::step(Span<const Token> tokens, gc_sink* sink, bool each_apart) {
   const gc_program& program = *model_.program;
   gc_step step = {};
   step.flags = GC_STEP_ONE_ROW_EACH;
@@ -169,7 +172,10 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink) {
       status = pool_.run(run_worker, &run);
       ran = status == kOk;
       if (status == kOk) status = run.status;
-      if (status == kOk && chooses) status = choice_.finish(*sink, step.n_outputs);
+      if (status == kOk && chooses) {
+        status = choice_.finish(*sink, step.n_outputs);
+        if (status == kErrNan && each_apart) status = kOk;
+      }
     }
   }
   if (status != kOk)

@@ -46,7 +46,9 @@ struct SessionOptions {
   uint32_t kv_type = GC_KV_TYPES;  // GC_KV_TYPES: the program's own
   uint32_t workers = 0;            // 0: usable_cpus()
   WorkerPool::Threads threads;     // another's, in place of own ones: `workers` of them
-  uint32_t most_k = 0;             // of a sink ARGMAX (1) or TOPK: what it may ask for; 0: neither
+  uint32_t n_held = 0;             // sequences beyond n_seqs that no step runs, see KvOptions
+  uint32_t held_tokens = 0;
+  uint32_t most_k = 0;  // of a sink ARGMAX (1) or TOPK: what it may ask for; 0: neither
 };
 
 // What a session takes, before it is made.
@@ -84,8 +86,9 @@ class Session {
   // in order. At most n_ubatch tokens and n_outputs outputs; prompt tokens before generated ones.
   // On an error the sequences keep the length they had. With recurrent states, which a step that failed while it ran has
   // moved on, they go back to the end of their last prompt, or are empty: see kv().length(). To abort a step is no such
-  // failure: there it ends whole, and the next one is refused.
-  Status step(Span<const Token> tokens, gc_sink* sink);
+  // failure: there it ends whole, and the next one is refused. `each_apart`: where the head chooses, an output that is
+  // no number is no error of the step, but a list that is empty.
+  Status step(Span<const Token> tokens, gc_sink* sink, bool each_apart = false);
   // A prompt of any length in chunks. Logits of the last token into `logits` (f32[logits_stride()]), or nowhere if null.
   Status prompt(uint32_t seq, Span<const int32_t> tokens, float* logits);
   // The same into a sink, which may be null.
@@ -117,7 +120,7 @@ class Session {
     return model_.program->short_context != 0 && options_.n_ctx > model_.program->short_context;
   }
   SessionMemory memory() const {
-    return {kv_.bytes(), arena_bytes_, recurrent_pool_bytes(*model_.program, options_.n_seqs)};
+    return {kv_.bytes(), arena_bytes_, recurrent_pool_bytes(*model_.program, kv_.options())};
   }
 
   Session() = default;
