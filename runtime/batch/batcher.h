@@ -14,6 +14,7 @@
 // bits are those of a cold start.
 //
 // Memory is taken when the batcher is made; a request takes that of its own sampler and prompt.
+#include <pthread.h>
 #include <stdint.h>
 
 #include "runtime/base/span.h"
@@ -32,7 +33,7 @@ struct BatchOptions {
   uint32_t n_ubatch = 512;         // most rows of a step; at least slots + 32 are taken
   uint32_t kv_type = GC_KV_TYPES;  // GC_KV_TYPES: the program's own
   uint32_t workers = 0;            // 0: usable_cpus()
-  uint32_t queue = 256;            // most requests that wait for a slot
+  uint32_t queue = 256;            // most requests that wait when no slot is free
   // Prompts whose states are kept when nobody runs them; 0: none are. Keys and values of full attention lie in what
   // the slots leave free of `slots` contexts and of these positions more; the oldest make room.
   uint32_t prefixes = 8;
@@ -59,7 +60,8 @@ struct TokenEvent {
 
 struct EndEvent {
   uint64_t request = 0;
-  Status status = kOk;  // kErrAborted: cancelled, or the batcher was stopped; else what went wrong, as `message` says
+  Status status =
+      kOk;  // kErrAborted: cancelled, or the batcher was stopped; else what went wrong, as `message` says
   Str message;
   End end = End::kEog;  // if kOk
   int32_t stop = -1;    // of End::kStop: which of the stop strings
@@ -76,9 +78,9 @@ struct BatchRequest {
   Kind kind = kGenerate;
   Span<const int32_t> prompt;  // copied
   GenerateOptions generate;    // copied, but for the constraint, which lives until on_end
-  int32_t n_probs = -1;        // -1: no probabilities; 0: of the chosen token alone; n: of the n likeliest too
-  bool cache_prompt = true;    // start from kept states, and keep those of this prompt
-  int32_t slot = -1;           // a certain one
+  int32_t n_probs = -1;      // -1: no probabilities; 0: of the chosen token alone; n: of the n likeliest too
+  bool cache_prompt = true;  // start from kept states, and keep those of this prompt
+  int32_t slot = -1;         // a certain one
   // So many of the first tokens are likely to come back in other prompts (Conversation::fixed()): their states are
   // kept by themselves too, which rings and recurrent states need.
   size_t shared = 0;
@@ -105,18 +107,21 @@ struct SlotState {
 // Totals since the start, but for the first four.
 struct BatchMetrics {
   uint32_t slots = 0, running = 0, waiting = 0;
-  uint64_t prefixes = 0;  // that are kept
+  uint64_t prefixes = 0;                                                     // that are kept
   uint64_t requests = 0, ended = 0, cancelled = 0, failed = 0, refused = 0;  // refused: the queue was full
   uint64_t prompt_tokens = 0, kept_tokens = 0, tokens = 0;
-  int64_t prompt_ns = 0, generate_ns = 0;  // sums of the requests'
+  int64_t prompt_ns = 0, generate_ns = 0;             // sums of the requests'
   uint64_t steps = 0, step_rows = 0, busy_slots = 0;  // the last two: sums over the steps
   int64_t step_ns = 0, most_step_ns = 0;
   uint64_t most_tokens = 0;  // longest sequence
 };
 
+class Engine;
+struct Request;
+
 class Batcher {
  public:
-  explicit Batcher(Allocator a = libc_allocator()) : allocator_(a) {}
+  explicit Batcher(Allocator a = libc_allocator()) : allocator_(a), running_(a), states_(a) {}
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
   ~Batcher();  // stop(0)
@@ -153,14 +158,62 @@ class Batcher {
 
   // As they became.
   const BatchOptions& options() const { return options_; }
-  const Model& model() const { return session_.model(); }
+  const Model& model() const { return model_; }
   uint32_t slots() const { return options_.slots; }
-  uint32_t n_ctx() const { return session_.options().n_ctx; }
+  uint32_t n_ctx() const { return options_.n_ctx; }
+  BatchMemory memory() const { return batch_memory(model_, options_); }
 
  private:
+  // Something that the engine's thread does between two steps while its caller waits.
+  struct Errand {
+    void (*run)(Engine& engine, void* context) = nullptr;
+    void* context = nullptr;
+    bool done = false;
+    Errand* next = nullptr;
+  };
+  struct List {
+    Request *first = nullptr, *last = nullptr;
+    void push(Request* r);
+  };
+
+  static void* thread_main(void* self);
+  void run();
+  void run_errands();
+  void publish();
+  Request* take_waiting(bool everybody);
+  Request* take_admitted();
+  void end_unserved(Request* list);
+  void free_ended();
+  Request* next_for(uint32_t slot);
+  Status refused(Span<char> message);
+  Status errand(uint32_t slot, void (*run)(Engine&, void*), void* context, Span<char> message);
+  Status check(const BatchRequest& request, Span<char> message) const;
+  Request* make_request(const BatchRequest& given, Status* status, Span<char> message);
+  void destroy(Request* request);
+
   Allocator allocator_;
   BatchOptions options_;
-  Session session_;
+  Model model_;
+  const Tokenizer* tokenizer_ = nullptr;
+  Engine* engine_ = nullptr;
+  uint32_t most_k_ = 0;
+
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t changed_ = PTHREAD_COND_INITIALIZER;  // for the engine: there is something to do
+  pthread_cond_t did_ = PTHREAD_COND_INITIALIZER;      // for who waits for an errand
+  pthread_t thread_ = {};
+  bool started_ = false;
+  // Under the mutex:
+  bool stopping_ = false, gone_ = false;
+  int64_t stop_at_ns_ = 0;
+  List queue_;
+  uint32_t n_waiting_ = 0;
+  Errand* errands_ = nullptr;
+  uint64_t ids_ = 0;
+  Vec<Request*> running_;  // by slot; null: it is free
+  Vec<SlotState> states_;
+  BatchMetrics metrics_;  // the engine's, and of the queue:
+  uint64_t requests_ = 0, refused_ = 0, unserved_ = 0, unserved_cancelled_ = 0;
 };
 
 }  // namespace gcrt

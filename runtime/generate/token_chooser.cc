@@ -19,9 +19,8 @@ Status TokenChooser::init(uint32_t n_vocab, uint32_t most_k, const Tokenizer* to
   shifts_ = options.context_shift;
   keep_ = options.keep;
   constraint_ = options.constraint;
-  Status s = bytes_.reserve(kTextBytes) && safe_.reserve(kTextBytes) && text_.reserve(kTextBytes)
-                 ? kOk
-                 : kErrMemory;
+  Status s =
+      bytes_.reserve(kTextBytes) && safe_.reserve(kTextBytes) && text_.reserve(kTextBytes) ? kOk : kErrMemory;
   if (s == kOk) s = init_sampler(options, message);
   if (s == kOk) s = init_breakers(options);
   if (s == kErrMemory) format_to(message, "not enough memory for the sampler");
@@ -109,7 +108,9 @@ Status TokenChooser::choose_of(Span<const int32_t> ids, Span<const float> logits
   if (take_forced(token)) return sampler_.accept(*token);
   size_t n = 0;
   while (n < ids.size() && ids[n] >= 0) ++n;
-  return accept_chosen(sampler_.sample_list(ids.sub(0, n), logits.sub(0, n), true, token), *token, message);
+  const Status s = n == 0 ? static_cast<Status>(kErrNan)
+                          : sampler_.sample_list(ids.sub(0, n), logits.sub(0, n), true, token);
+  return accept_chosen(s, *token, message);
 }
 
 Status TokenChooser::accept_chosen(Status chosen, int32_t token, Span<char> message) {

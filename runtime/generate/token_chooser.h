@@ -63,14 +63,7 @@ enum class End : uint8_t {
 class TokenChooser {
  public:
   explicit TokenChooser(Allocator a)
-      : allocator_(a),
-        sampler_(a),
-        stop_(a),
-        forced_(a),
-        bias_(a),
-        bytes_(a),
-        safe_(a),
-        text_(a) {}
+      : allocator_(a), sampler_(a), stop_(a), forced_(a), bias_(a), bytes_(a), safe_(a), text_(a) {}
   TokenChooser(const TokenChooser&) = delete;
   TokenChooser& operator=(const TokenChooser&) = delete;
 

@@ -50,6 +50,17 @@ void put_logits(const gc_step* step, const gc_row& row, float* logits) {
   logits[kSum] = -1 - sum;
 }
 
+// All logits where they are wanted, else a choice of them in two pieces.
+void put_output(const gc_step* step, const gc_row& row, uint32_t output) {
+  const gc_sink& sink = *step->sink;
+  if (sink.kind == GC_SINK_LOGITS) return put_logits(step, row, sink.logits + output * sink.stride);
+  float logits[kVocab];
+  put_logits(step, row, logits);
+  constexpr uint32_t kFirst = 160;
+  sink.choice->take(sink.choice->context, 0, output, 0, kFirst, logits);
+  sink.choice->take(sink.choice->context, 0, output, kFirst, kVocab - kFirst, logits + kFirst);
+}
+
 int32_t entry(const gc_step* step, uint32_t worker) {
   if (worker == 0) {
     uint32_t output = 0;
@@ -57,7 +68,7 @@ int32_t entry(const gc_step* step, uint32_t worker) {
       const gc_row& row = step->rows[r];
       const gc_table& table = step->seqs[row.seq].tables[0];
       *cell(step, table, row.pos) = static_cast<float>(row.token);
-      if (row.output) put_logits(step, row, step->sink->logits + output++ * step->sink->stride);
+      if (row.output) put_output(step, row, output++);
     }
   }
   step->barrier(step->barrier_context, worker);
@@ -266,6 +277,11 @@ const gc_program kOther = [] {
 }  // namespace
 
 const gc_program kProgram = make_program("test");
+const gc_program kChoosing = [] {
+  gc_program p = make_program("test");
+  p.sinks = 1u << GC_SINK_LOGITS | 1u << GC_SINK_ARGMAX | 1u << GC_SINK_TOPK;
+  return p;
+}();
 
 void remove_template() { const_cast<gc_model&>(gc_the_model).chat_program = nullptr; }
 

@@ -20,6 +20,7 @@ constexpr int32_t kBos = 1, kEos = 2, kByte0 = 3, kHello = 259, kSpaceWor = 260,
 constexpr int32_t byte(char c) { return kByte0 + static_cast<uint8_t>(c); }
 
 extern const gc_program kProgram;
+extern const gc_program kChoosing;  // the same with a head that chooses; not the model's own
 
 // Changes a byte of the weights, whose checksum is then wrong.
 void damage_weights();
