@@ -8,6 +8,9 @@
 namespace gcrt {
 namespace {
 
+using batch::Engine;
+using batch::Request;
+
 class Lock {
  public:
   explicit Lock(pthread_mutex_t* m) : m_(m) { pthread_mutex_lock(m_); }
@@ -20,6 +23,13 @@ class Lock {
 };
 
 }  // namespace
+
+BatchMemory batch_memory(const Model& model, const BatchOptions& options) {
+  const SessionOptions s = with_defaults(model, batch::session_options_of(model, options));
+  const SessionMemory m = session_memory(model, s);
+  return {m.kv, m.arena, m.states,
+          uint64_t{s.n_outputs} * Session::logits_stride_of(*model.program) * sizeof(float)};
+}
 
 Batcher::~Batcher() {
   stop(0);
@@ -38,7 +48,7 @@ Status Batcher::init(const Model& model, const Tokenizer* tokenizer, const Batch
               " positions that this file was compiled for");
     return kErrArgument;
   }
-  options_ = with_batch_defaults(model, options);
+  options_ = batch::with_batch_defaults(model, options);
   void* at = allocator_.get(sizeof(Engine), alignof(Engine));
   if (at == nullptr || !running_.resize(options_.slots) || !states_.resize(options_.slots)) {
     if (at != nullptr) allocator_.put(at, sizeof(Engine), alignof(Engine));
@@ -61,7 +71,7 @@ void Batcher::stop(int64_t grace_ns) {
   if (engine_ == nullptr) return;
   {
     Lock lock(&mutex_);
-    stop_at_ns_ = monotonic_ns() + grace_ns;
+    stop_at_ns_ = batch::monotonic_ns() + grace_ns;
     stopping_ = true;
     if (grace_ns <= 0) engine_->session().abort();
     pthread_cond_broadcast(&changed_);
@@ -115,7 +125,7 @@ Request* Batcher::make_request(const BatchRequest& given, Status* status, Span<c
   r->asked = given;
   r->asked.prompt = {};
   r->asked.generate = {};
-  r->submitted_ns = monotonic_ns();
+  r->submitted_ns = batch::monotonic_ns();
   if (!r->prompt.copy(given.prompt)) *status = kErrMemory;
   if (*status == kOk && given.kind == BatchRequest::kGenerate)
     *status = r->chooser.init(model_.program->n_vocab, most_k_, tokenizer_, given.generate, message);
@@ -198,7 +208,7 @@ void Batcher::run() {
     publish();
     Request* const unserved = take_waiting(stopping_);
     Request* const admitted = take_admitted();
-    const bool end_all = stopping_ && monotonic_ns() >= stop_at_ns_;
+    const bool end_all = stopping_ && batch::monotonic_ns() >= stop_at_ns_;
     if (unserved == nullptr && admitted == nullptr && engine_->is_idle()) {
       if (stopping_) break;
       pthread_cond_wait(&changed_, &mutex_);
@@ -257,7 +267,7 @@ void Batcher::end_unserved(Request* list) {
     event.request = r->id;
     event.status = kErrAborted;
     event.message = r->is_cancelled() ? "cancelled" : "the server stops";
-    event.queued_ns = monotonic_ns() - r->submitted_ns;
+    event.queued_ns = batch::monotonic_ns() - r->submitted_ns;
     r->asked.on_end(r->asked.user, event);
     destroy(r);
   }

@@ -116,8 +116,10 @@ struct BatchMetrics {
   uint64_t most_tokens = 0;  // longest sequence
 };
 
+namespace batch {
 class Engine;
 struct Request;
+}  // namespace batch
 
 class Batcher {
  public:
@@ -166,36 +168,36 @@ class Batcher {
  private:
   // Something that the engine's thread does between two steps while its caller waits.
   struct Errand {
-    void (*run)(Engine& engine, void* context) = nullptr;
+    void (*run)(batch::Engine& engine, void* context) = nullptr;
     void* context = nullptr;
     bool done = false;
     Errand* next = nullptr;
   };
   struct List {
-    Request *first = nullptr, *last = nullptr;
-    void push(Request* r);
+    batch::Request *first = nullptr, *last = nullptr;
+    void push(batch::Request* r);
   };
 
   static void* thread_main(void* self);
   void run();
   void run_errands();
   void publish();
-  Request* take_waiting(bool everybody);
-  Request* take_admitted();
-  void end_unserved(Request* list);
+  batch::Request* take_waiting(bool everybody);
+  batch::Request* take_admitted();
+  void end_unserved(batch::Request* list);
   void free_ended();
-  Request* next_for(uint32_t slot);
+  batch::Request* next_for(uint32_t slot);
   Status refused(Span<char> message);
-  Status errand(uint32_t slot, void (*run)(Engine&, void*), void* context, Span<char> message);
+  Status errand(uint32_t slot, void (*run)(batch::Engine&, void*), void* context, Span<char> message);
   Status check(const BatchRequest& request, Span<char> message) const;
-  Request* make_request(const BatchRequest& given, Status* status, Span<char> message);
-  void destroy(Request* request);
+  batch::Request* make_request(const BatchRequest& given, Status* status, Span<char> message);
+  void destroy(batch::Request* request);
 
   Allocator allocator_;
   BatchOptions options_;
   Model model_;
   const Tokenizer* tokenizer_ = nullptr;
-  Engine* engine_ = nullptr;
+  batch::Engine* engine_ = nullptr;
   uint32_t most_k_ = 0;
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
@@ -210,7 +212,7 @@ class Batcher {
   uint32_t n_waiting_ = 0;
   Errand* errands_ = nullptr;
   uint64_t ids_ = 0;
-  Vec<Request*> running_;  // by slot; null: it is free
+  Vec<batch::Request*> running_;  // by slot; null: it is free
   Vec<SlotState> states_;
   BatchMetrics metrics_;  // the engine's, and of the queue:
   uint64_t requests_ = 0, refused_ = 0, unserved_ = 0, unserved_cancelled_ = 0;

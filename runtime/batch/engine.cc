@@ -6,7 +6,7 @@
 #include "runtime/core/embedding.h"
 #include "runtime/core/prompt_cache.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 namespace {
 
 constexpr uint32_t kMostChosen = 256;  // candidates that the head may choose; beyond, all logits are stored
@@ -49,13 +49,6 @@ SessionOptions session_options_of(const Model& model, const BatchOptions& given)
   s.held_tokens = o.prefix_tokens;
   s.most_k = kMostChosen;
   return s;
-}
-
-BatchMemory batch_memory(const Model& model, const BatchOptions& options) {
-  const SessionOptions s = with_defaults(model, session_options_of(model, options));
-  const SessionMemory m = session_memory(model, s);
-  return {m.kv, m.arena, m.states,
-          uint64_t{s.n_outputs} * Session::logits_stride_of(*model.program) * sizeof(float)};
 }
 
 Engine::~Engine() {
@@ -269,4 +262,4 @@ bool Engine::force(uint64_t request, Span<const int32_t> ids) {
   return false;
 }
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

@@ -15,7 +15,7 @@
 #include "runtime/batch/request.h"
 #include "runtime/batch/schedule.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 
 SessionOptions session_options_of(const Model& model, const BatchOptions& options);
 // Options as they become: with defaults, and room for what must be.
@@ -134,4 +134,4 @@ class Engine {
   Vec<float> embeddings_;        // of one text
 };
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

@@ -3,7 +3,7 @@
 #include "runtime/batch/engine.h"
 #include "runtime/core/embedding.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 
 void Engine::step() {
   end_cancelled();
@@ -100,7 +100,7 @@ uint32_t Engine::collect() {
 gc_sink Engine::make_sink() {
   gc_sink sink = {};
   uint32_t k = 1;
-  bool all = session_.most_k() == 0;
+  bool all = session_.most_k() == 0 || outputs_.empty();
   for (uint32_t i : outputs_) {
     const Request& r = *slots_[i].request;
     all |= r.chooser.most() == 0 || r.wants_probs();
@@ -272,4 +272,4 @@ void Engine::step_texts() {
   outputs_.clear();
 }
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

@@ -4,7 +4,7 @@
 #include "runtime/core/prompt_cache.h"
 #include "runtime/core/saved_sequence.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 
 Status Prefixes::init(Session* session) {
   session_ = session;
@@ -115,6 +115,11 @@ int32_t Prefixes::keep(uint32_t from, Span<const int32_t> ids) {
   session_->kv().fork(from, seq(entry));
   e.serial = ++serials_;
   touch(&e);
+  // What others begin with outlives them.
+  for (Entry& other : entries_)
+    if (!other.ids.empty() && other.ids.size() < ids.size() &&
+        common_prefix(ids, other.ids) == other.ids.size())
+      touch(&other);
   return entry;
 }
 
@@ -157,4 +162,4 @@ Status Prefixes::restore(Span<const uint8_t> bytes, int32_t* entry, Span<char> m
   return kOk;
 }
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

@@ -15,7 +15,7 @@
 #include "runtime/base/vec.h"
 #include "runtime/core/session.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 
 class Prefixes {
  public:
@@ -66,4 +66,4 @@ class Prefixes {
   bool has_file_ = false;  // the model's file brings states along that this session takes
 };
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

@@ -3,7 +3,7 @@
 #include "runtime/batch/batcher.h"
 #include "runtime/generate/token_chooser.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 
 struct Request {
   explicit Request(Allocator a) : chooser(a), prompt(a), likeliest(a) {}
@@ -24,4 +24,4 @@ struct Request {
 
 int64_t monotonic_ns();
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

@@ -1,6 +1,6 @@
 #include "runtime/batch/schedule.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 namespace {
 
 // Moving averages: the last ten steps or so count.
@@ -52,4 +52,4 @@ void StepClock::add(uint32_t prompt_rows, uint32_t generating, int64_t ns) {
     average(&row_ns_, max_of(took - (generating != 0 ? generating_ns_ : 0), 0.1 * took) / prompt_rows);
 }
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

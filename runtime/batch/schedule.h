@@ -14,7 +14,7 @@
 
 #include "runtime/base/span.h"
 
-namespace gcrt {
+namespace gcrt::batch {
 
 struct PromptShare {
   size_t left = 0;  // tokens that could be read now
@@ -41,4 +41,4 @@ class StepClock {
   double generating_ns_ = 0;  // steps without prompts
 };
 
-}  // namespace gcrt
+}  // namespace gcrt::batch

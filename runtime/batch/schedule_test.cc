@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace gcrt {
+namespace gcrt::batch {
 namespace {
 
 std::vector<uint32_t> shares(std::vector<PromptShare> prompts, uint32_t rows) {
@@ -49,4 +49,4 @@ TEST(StepClock, BoundsWhatGeneratingRequestsWait) {
 }
 
 }  // namespace
-}  // namespace gcrt
+}  // namespace gcrt::batch
