@@ -12,6 +12,7 @@
 
 #include "runtime/apps/cli/app.h"
 #include "runtime/apps/cli/bandwidth.h"
+#include "runtime/apps/cli/bench_requests.h"
 
 namespace gcrt {
 namespace {
@@ -361,6 +362,7 @@ int gc_command_bench(App& app, const Options& options) {
   if (options.words.n != 0) return app.fail("unexpected argument '", options.words.values[0], "'");
   Model model;
   if (!open_model(app, options, &model)) return kExitError;
+  if (options.bench_requests != 0) return bench_requests(app, options, model);
   return Bench(app, options, model).run();
 }
 

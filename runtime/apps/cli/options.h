@@ -133,6 +133,8 @@ struct Options {
   // Bench.
   IntList bench_prompt, bench_gen, bench_depth, bench_sequences;
   int64_t repetitions = 5;
+  int64_t bench_requests = 0, bench_probs = -1;
+  bool cache_prompt = true;
   bool warmup = true;
   // Perplexity.
   int64_t chunks = -1;

@@ -62,6 +62,7 @@ void put_output(const gc_step* step, const gc_row& row, uint32_t output) {
 }
 
 int32_t entry(const gc_step* step, uint32_t worker) {
+  if (step->sink->kind != GC_SINK_LOGITS && step->sink->choice == nullptr) return GC_ERR_UNSUPPORTED;
   if (worker == 0) {
     uint32_t output = 0;
     for (uint32_t r = 0; r < step->n_rows; ++r) {
