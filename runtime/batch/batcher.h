@@ -28,9 +28,9 @@
 namespace gcrt {
 
 struct BatchOptions {
-  uint32_t slots = 4;              // requests that run at the same time
-  uint32_t n_ctx = 0;              // positions of each of them; 0: the model's own
-  uint32_t n_ubatch = 512;         // most rows of a step; at least slots + 32 are taken
+  uint32_t slots = 4;       // requests that run at the same time
+  uint32_t n_ctx = 0;       // positions of each of them; 0: the model's own, of encoders no more than 8192
+  uint32_t n_ubatch = 512;  // most rows of a step; at least slots + 32 are taken, by encoders n_ctx
   uint32_t kv_type = GC_KV_TYPES;  // GC_KV_TYPES: the program's own
   uint32_t workers = 0;            // 0: usable_cpus()
   uint32_t queue = 256;            // most requests that wait when no slot is free

@@ -9,7 +9,8 @@
 namespace gcrt::batch {
 namespace {
 
-constexpr uint32_t kMostChosen = 256;  // candidates that the head may choose; beyond, all logits are stored
+constexpr uint32_t kMostChosen = 256;   // candidates that the head may choose; beyond, all logits are stored
+constexpr uint32_t kTextTokens = 8192;  // of texts for embeddings, unless a longer context is asked for
 
 }  // namespace
 
@@ -21,11 +22,13 @@ int64_t monotonic_ns() {
 
 BatchOptions with_batch_defaults(const Model& model, BatchOptions o) {
   if (o.slots == 0) o.slots = 1;
-  if (o.n_ctx == 0) o.n_ctx = model.facts->n_ctx_train;
+  const bool embeds = gives_embeddings(*model.program);
+  if (o.n_ctx == 0)
+    o.n_ctx = embeds ? min_of(model.facts->n_ctx_train, kTextTokens) : model.facts->n_ctx_train;
   o.n_ctx = min_of(o.n_ctx, model.program->max_position);
   if (o.kv_type == GC_KV_TYPES) o.kv_type = model.program->kv_type;
-  // A text that is read whole takes one step, and leaves nothing to others.
-  if (whole_texts(*model.program)) {
+  // A text for an embedding takes one step, and leaves nothing to others.
+  if (embeds) {
     o.n_ubatch = max_of(o.n_ubatch, o.n_ctx);
     o.prefixes = 0;
   }

@@ -3,7 +3,9 @@
 // behind -d tokens that all begin with, and generations of a quarter to all of -n; every other one is drawn at the
 // default temperature. --probs N asks for the N likeliest of each token in each eighth request.
 //
-// `answers` is a checksum of all answers, tokens and probabilities bit for bit: it is the same for any number of clients,
+// Encoders are asked for embeddings of such prompts; t/s is then what they read.
+//
+// `answers` is a checksum of all answers, tokens, probabilities and embeddings bit for bit: it is the same for any number of clients,
 // threads or rows of a step, whatever is kept and read again.
 #include "runtime/apps/cli/bench_requests.h"
 
@@ -12,6 +14,7 @@
 #include "runtime/abi/image.h"
 #include "runtime/base/sort.h"
 #include "runtime/batch/batcher.h"
+#include "runtime/core/embedding.h"
 
 namespace gcrt {
 namespace {
@@ -61,6 +64,7 @@ struct Load {
   const Options& options;
   uint32_t n_clients, n_requests;
   uint32_t n_prompt = 512, n_gen = 128, n_shared = 0;
+  bool embeds = false;
   Batcher batcher;
   Vec<Record> records;
   Vec<int32_t> prompt;
@@ -108,6 +112,10 @@ Status Load::submit_next() {
   BatchRequest request;
   if (const Status s = default_chain(sampling, chain); s != kOk) return s;
   request.prompt = prompt;
+  request.kind = embeds ? BatchRequest::kEmbed : BatchRequest::kGenerate;
+  request.pooling = n % 4 < 2    ? batcher.model().facts->pooling
+                    : n % 4 == 2 ? GC_POOLING_NONE
+                                 : GC_POOLING_MEAN;
   request.shared = n_shared;
   request.cache_prompt = options.cache_prompt;
   request.generate.chain = chain;
@@ -127,6 +135,10 @@ void Load::ended(Record& r, const EndEvent& e) {
   r.status = e.status;
   r.prompt = e.times.prompt_tokens;
   r.kept = e.times.kept_tokens;
+  if (embeds) {
+    gc_hash_update(&r.answer, e.embeddings.data(), e.embeddings.size() * sizeof(float));
+    r.first_ns = now_ns() - r.asked_ns;
+  }
   Status status = e.status;
   if (status == kOk && next < n_requests) status = submit_next();
   pthread_mutex_lock(&mutex);
@@ -191,7 +203,7 @@ void print(Output& out, BenchFormat format, Load& load, bool last) {
   }
   sort(first.data(), first.size(), [](int64_t a, int64_t b) { return a < b; });
   auto percentile = [&](size_t p) { return seconds(first[(first.size() - 1) * p / 100]) * 1e3; };
-  const double rate = static_cast<double>(tokens) / seconds(load.took_ns);
+  const double rate = static_cast<double>(load.embeds ? prompt : tokens) / seconds(load.took_ns);
   const double longest = seconds(load.batcher.metrics().most_step_ns) * 1e3;
   char hash[20], number[9][24];
   Writer(hash).put_hex(gc_hash_final(&answers), 16);
@@ -234,7 +246,8 @@ bool one(const IntList& list, uint32_t* value) {
 }  // namespace
 
 int bench_requests(App& app, const Options& options, const Model& model) {
-  if (!must_generate(app, model)) return kExitError;
+  const bool embeds = gives_embeddings(*model.program);
+  if (!embeds && !must_generate(app, model)) return kExitError;
   IntList clients = options.bench_sequences;
   if (clients.n == 0) clients.values[clients.n++] = 1;
   const auto format = static_cast<BenchFormat>(options.bench_format);
@@ -242,6 +255,7 @@ int bench_requests(App& app, const Options& options, const Model& model) {
   for (uint32_t i = 0; i < clients.n && app.out.flush(); ++i) {
     Load load(app, options, static_cast<uint32_t>(clients.values[i]),
               static_cast<uint32_t>(options.bench_requests));
+    load.embeds = embeds;
     if (!one(options.bench_prompt, &load.n_prompt) || !one(options.bench_gen, &load.n_gen) ||
         !one(options.bench_depth, &load.n_shared))
       return app.fail("--requests: -p, -n and -d have one number each");
