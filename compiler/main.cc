@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "compiler/base/error.h"
@@ -113,6 +115,13 @@ void add_compile_options(CLI::App& app, Options& o) {
   app.add_flag("-q,--quiet", o.quiet, "no progress, no report");
 }
 
+// An empty value is a script's variable that was not set, never what someone means.
+void check_not_empty(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty()) throw_user(option->get_name(), ": its value is empty");
+}
+
 void check_compile_options(const Options& o) {
   if (o.model.empty()) throw_user("no model given; usage: gguf-compile MODEL.gguf -o OUT (see --help)");
   if (!o.tune.empty() && !o.tuning.empty()) throw_user("--tune measures what --tuning would bring");
@@ -141,6 +150,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     throw_user(e.what(), " (see --help)");
   }
+  check_not_empty(app);
   if (architectures) return list_architectures(std::cout);
   if (formats) return list_formats(std::cout);
   if (costs) return list_costs(std::cout);
@@ -157,8 +167,13 @@ int main(int argc, char** argv) {
   gc::install_handlers();
   try {
     const int code = gc::run(argc, argv);
+    errno = 0;
     std::cout.flush();
-    return std::cout ? code : gc::kUserError;
+    if (std::cout) return code;
+    // What failed earlier has left no reason.
+    std::cerr << "gguf-compile: error: cannot write standard output"
+              << (errno != 0 ? gc::cat(": ", std::strerror(errno)) : "") << "\n";
+    return gc::kUserError;
   } catch (const gc::InternalError& e) {
     std::cerr << "gguf-compile: bug: " << e.what()
               << "\nThis is a fault of the compiler; please report it.\n";

@@ -6,6 +6,7 @@
 
 #include "compiler/base/error.h"
 #include "compiler/pack/pack.h"
+#include "compiler/quant/finite.h"
 #include "compiler/quant/two_streams.h"
 #include "frontends/gguf/rows.h"
 
@@ -14,9 +15,17 @@ namespace {
 
 using plan::Packed;
 
+// Refuses rows that have a NaN or an infinite value, by name; `first`: the number of the first of them in the tensor.
+std::span<const uint8_t> finite(const gguf::File& file, const gguf::Tensor& t, int64_t first,
+                                std::span<const uint8_t> rows) {
+  if (const auto row = first_row_not_finite(t.format, t.ne[0], rows))
+    file.fail_tensor(t.name, cat("row ", first + *row, " has a value that is NaN or infinite"));
+  return rows;
+}
+
 std::vector<float> vector_of(const gguf::File& file, const std::string& name) {
   const gguf::Tensor& t = file.tensor(name);
-  return pack::pack_vector(t.format, gguf::Rows(t).at(0, t.n_rows()), t.n_values());
+  return pack::pack_vector(t.format, finite(file, t, 0, gguf::Rows(t).at(0, t.n_rows())), t.n_values());
 }
 
 std::span<const uint8_t> bytes_of(const std::vector<float>& v) {
@@ -80,7 +89,9 @@ void write_packed(const gguf::File& file, const plan::Plan& plan, size_t index, 
   }
   const gguf::Tensor& t = file.tensor(w.name);
   gguf::Rows rows(t);
-  const auto source = [&](int64_t first, int64_t count) { return rows.at(p.row_begin + first, count); };
+  const auto source = [&](int64_t first, int64_t count) {
+    return finite(file, t, p.row_begin + first, rows.at(p.row_begin + first, count));
+  };
   const auto panels = [&](std::span<const uint8_t> bytes) {
     sink.append(index, bytes);
     progress.advance(bytes.size());

@@ -241,7 +241,23 @@ Json describe(const File& file, const InspectOptions& options) {
 }
 
 void print_json(const Json& json, std::ostream& out) {
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  // JSON lets DEL and U+0080 to U+009F stand as they are; some terminals take the latter for escape sequences.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<std::uint8_t>(text[i]);
+    const auto next = static_cast<std::uint8_t>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool wide = c == 0xc2 && next < 0xa0;
+    if (c == 0x7f || wide) {
+      const std::uint8_t code = wide ? next : c;
+      safe += {'\\', 'u', '0', '0', "0123456789abcdef"[code >> 4], "0123456789abcdef"[code & 15]};
+      i += wide;
+    } else {
+      safe += text[i];
+    }
+  }
+  out << safe << "\n";
 }
 
 int inspect(const File& file, const InspectOptions& options, std::ostream& out) {

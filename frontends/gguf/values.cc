@@ -217,7 +217,9 @@ constexpr std::string_view kF32Wanted = "a finite number";
 constexpr std::string_view kBoolWanted = "a bool";
 constexpr std::string_view kStringWanted = "a string";
 
+// No bool: a model of `true` layers is a file whose writer erred.
 std::optional<std::uint32_t> u32_at(const Value& value, std::uint64_t i) {
+  if (value.element() == ValueType::kBool) return std::nullopt;
   const std::optional<std::uint64_t> wide = value.as_uint(i);
   if (!wide || *wide > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
   return static_cast<std::uint32_t>(*wide);

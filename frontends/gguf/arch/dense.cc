@@ -384,7 +384,7 @@ LoadedModel load_dense(const File& file, const Form& f) {
   }
   limit_reach(f, k, warnings);
   std::vector<blocks::Layer> layers;
-  tensors.ignore_layers_from(s.n_layer);
+  if (keys.predictors() > 0) tensors.ignore_layers_from(s.n_layer);
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
     layers.push_back(layer_of(keys, tensors, f, k, i));
   }

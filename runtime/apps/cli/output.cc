@@ -68,12 +68,14 @@ Output& Output::put(Json json) {
       continue;
     }
     const char c = rest[0];
+    // The last of a character's bytes is its code for those below U+00C0 that are controls: a terminal may obey them.
+    const uint8_t code = static_cast<uint8_t>(rest[static_cast<size_t>(n) - 1]);
     if (c == '"' || c == '\\') {
       put('\\').put(c);
-    } else if (static_cast<uint8_t>(c) < 0x20) {
+    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7f || (c == '\xC2' && code < 0xA0)) {
       char text[8];
       Writer w(text);
-      w.put("\\u").put_hex(static_cast<uint8_t>(c), 4);
+      w.put("\\u").put_hex(code, 4);
       put(w.text());
     } else {
       put(rest.sub(0, static_cast<size_t>(n)));

@@ -100,6 +100,7 @@ int run_cli(int argc, char** argv) {
   app.memory = app_allocator(&app.failure);
   app.name = argc > 0 ? base_name(argv[0]) : Str("model");
   signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error of write()
+  signal(SIGXFSZ, SIG_IGN);  // and so is a file past the limit on its size
 
   Command command = Command::kComplete;
   const bool named = argc > 1 && find_command(argv[1], &command);

@@ -160,6 +160,7 @@ class JsonReader {
       if (kind == JsonKind::kObject) {
         if (peek() != '"') return fault("expected a key");
         if (!string(&key_begin, &key_bytes)) return false;
+        if (d_.nodes_[n].count >= JsonDocument::kMostMembers) return fault("an object has too many members");
         if (d_.find(n, Str(d_.text_.data() + key_begin, key_bytes)) != kNone)
           return fault("a key is there twice");
         space();

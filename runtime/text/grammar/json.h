@@ -19,6 +19,7 @@ enum class JsonKind : uint8_t { kNull, kFalse, kTrue, kNumber, kString, kArray, 
 class JsonDocument {
  public:
   static constexpr int kMostDepth = 256;
+  static constexpr uint32_t kMostMembers = 16384;  // of an object: keys are found by looking at each
 
   explicit JsonDocument(Allocator a) : nodes_(a), text_(a) {}
 

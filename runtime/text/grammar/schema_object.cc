@@ -45,11 +45,16 @@ Status SchemaEmitter::key_set(const Fact& f, Dfa& out) {
   }
 }
 
+// Names of one object: each is looked for among all.
+constexpr size_t kMostNames = 4096;
+
 Status SchemaEmitter::shape(const Cube& c, ObjectShape& s) {
+  Status full = kOk;
   auto named = [&](Str key) -> Named* {
     for (Named& n : s.named)
       if (n.key == key) return &n;
-    if (!s.named.push(Named(a_))) return nullptr;
+    full = s.named.size() < kMostNames ? kErrMemory : kErrFull;
+    if (full == kErrFull || !s.named.push(Named(a_))) return nullptr;
     s.named.back().key = key;
     return &s.named.back();
   };
@@ -60,7 +65,8 @@ Status SchemaEmitter::shape(const Cube& c, ObjectShape& s) {
       if (property != (round == 0)) continue;
       if (!property && f.kind != FactKind::kRequired && f.kind != FactKind::kAbsent) continue;
       Named* n = named(f.text);
-      if (!n || (property && !n->refs.push(f.ref))) return kErrMemory;
+      if (!n) return full;
+      if (property && !n->refs.push(f.ref)) return kErrMemory;
       n->required |= f.kind == FactKind::kRequired;
       n->absent |= f.kind == FactKind::kAbsent;
     }
