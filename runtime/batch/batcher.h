@@ -135,7 +135,7 @@ class Batcher {
   // Starts the engine's thread.
   Status start();
   // Nothing is taken any more, and what waits ends with kErrAborted. What runs may go on for `grace_ns`, then it ends
-  // so too. Returns when the engine's thread is gone.
+  // so too. Returns when the engine's thread is gone; not from a callback.
   void stop(int64_t grace_ns);
 
   // From any thread. kErrFull: the queue is full; kErrAborted: the batcher was stopped; kErrInput: the prompt is longer
@@ -151,7 +151,7 @@ class Batcher {
   void slot_states(Span<SlotState> out);
   BatchMetrics metrics();
 
-  // The kept states of a slot's last prompt, as bytes and back (prompt_cache.h has the form). From any thread but the
+  // The kept states of a slot's last prompt, or of a longer one that begins with it, as bytes and back (prompt_cache.h has the form). From any thread but the
   // engine's, between two steps. kErrArgument: there is no such slot, or nothing is kept of it, or prefixes are off;
   // restore_slot also as restore_sequence().
   Status save_slot(uint32_t slot, Vec<uint8_t>* out, size_t* n_tokens, Span<char> message);

@@ -66,7 +66,7 @@ Status Engine::init(const Model& model, Span<char> message) {
   logits_bytes_ = uint64_t{o.n_outputs} * session_.logits_stride() * sizeof(float);
   logits_ = static_cast<float*>(allocator_.get(logits_bytes_, 64));
   bool ok = logits_ != nullptr && slots_.resize(o.n_seqs) && shares_.reserve(o.n_seqs) &&
-            outputs_.reserve(o.n_seqs) && rules_.reserve(o.n_seqs) &&
+            outputs_.reserve(o.n_seqs) && picked_.resize(o.n_seqs) && rules_.reserve(o.n_seqs) &&
             ids_.resize(uint64_t{o.n_seqs} * session_.most_k()) &&
             values_.resize(uint64_t{o.n_seqs} * session_.most_k());
   for (Slot& s : slots_) {

@@ -31,6 +31,7 @@ class Engine {
         slots_(a),
         shares_(a),
         outputs_(a),
+        picked_(a),
         rules_(a),
         ids_(a),
         values_(a),
@@ -83,6 +84,14 @@ class Engine {
     uint64_t held_serial = 0;
   };
 
+  // What an output gave.
+  struct Picked {
+    Status status = kOk;
+    int32_t token = -1;
+    bool forced = false;
+    TokenProb own = {-1, 0};
+  };
+
   static constexpr size_t kWorthWaiting = GC_KV_BLOCK;  // tokens that needn't be read
 
   uint32_t number(const Slot& s) const { return static_cast<uint32_t>(&s - slots_.data()); }
@@ -100,8 +109,9 @@ class Engine {
   gc_sink make_sink();
   void after_prompt_rows(Slot& s);
   void keep_prompt(Slot& s);
-  void choose(Slot& s, uint32_t output, const gc_sink& sink);
-  void take(Slot& s, int32_t token, bool forced, const TokenProb& own);
+  Status pick_all(const gc_sink& sink);
+  void pick(uint32_t output, const gc_sink& sink);
+  void take(Slot& s, const Picked& picked);
   void shift(Slot& s);
 
   void step_texts();
@@ -125,6 +135,7 @@ class Engine {
   // Of a step:
   Vec<PromptShare> shares_;    // [slots]
   Vec<uint32_t> outputs_;      // slots, in order of their outputs
+  Vec<Picked> picked_;         // [slots], of the outputs
   Vec<gc_logit_rules> rules_;  // [outputs]
   float* logits_ = nullptr;    // f32[n_outputs, logits_stride()]
   uint64_t logits_bytes_ = 0;

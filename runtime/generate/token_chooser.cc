@@ -93,32 +93,30 @@ bool TokenChooser::rules(gc_logit_rules* rules) const {
 }
 
 bool TokenChooser::take_forced(int32_t* token) {
-  if (!is_forced()) return false;
-  *token = forced_[at_forced_++];
-  return true;
+  was_forced_ = is_forced();
+  if (was_forced_) *token = forced_[at_forced_++];
+  return was_forced_;
 }
 
-Status TokenChooser::choose(Span<const float> logits, int32_t* token, Span<char> message) {
-  if (take_forced(token)) return sampler_.accept(*token);
-  return accept_chosen(sampler_.sample(logits, token, mask_), *token, message);
+Status TokenChooser::pick(Span<const float> logits, int32_t* token) {
+  return take_forced(token) ? static_cast<Status>(kOk) : sampler_.sample(logits, token, mask_);
 }
 
-Status TokenChooser::choose_of(Span<const int32_t> ids, Span<const float> logits, int32_t* token,
-                               Span<char> message) {
-  if (take_forced(token)) return sampler_.accept(*token);
+Status TokenChooser::pick_of(Span<const int32_t> ids, Span<const float> logits, int32_t* token) {
+  if (take_forced(token)) return kOk;
   size_t n = 0;
   while (n < ids.size() && ids[n] >= 0) ++n;
-  const Status s = n == 0 ? static_cast<Status>(kErrNan)
-                          : sampler_.sample_list(ids.sub(0, n), logits.sub(0, n), true, token);
-  return accept_chosen(s, *token, message);
+  if (n == 0) return kErrNan;
+  return sampler_.sample_list(ids.sub(0, n), logits.sub(0, n), true, token);
 }
 
-Status TokenChooser::accept_chosen(Status chosen, int32_t token, Span<char> message) {
-  if (chosen == kErrNan)
+Status TokenChooser::take(Status picked, int32_t token, Span<char> message) {
+  if (picked == kErrNan)
     format_to(message, mask_ == nullptr ? "the model's output is not a number"
                                         : "no token may come next that is not ruled out otherwise");
-  if (chosen == kOk) chosen = sampler_.accept(token);
-  return chosen == kOk && constraint_.self != nullptr ? constraint_.accept(constraint_.self, token) : chosen;
+  if (picked == kOk) picked = sampler_.accept(token);
+  const bool constrained = constraint_.self != nullptr && !was_forced_;
+  return picked == kOk && constrained ? constraint_.accept(constraint_.self, token) : picked;
 }
 
 Status TokenChooser::text_of(int32_t token, Str* text) {

@@ -5,7 +5,7 @@
 //   begin(), accept() the prompt
 //   prepare()          the mask, before the step that gives the next token's logits
 //   most(), rules()    what the head shall choose from, or all logits
-//   choose()           after that step
+//   choose()           after that step; or pick(), which several choosers may do at the same time, and take()
 //   text_of()          in whole characters, without what may still become a stop string
 //
 // The order is token -> bytes -> stop strings -> characters, since a stop string may begin or end inside a token and
@@ -89,10 +89,19 @@ class TokenChooser {
   // What it does before that, as the sampler now has it; false: nothing. Valid until the sampler changes.
   bool rules(gc_logit_rules* rules) const;
 
-  // From all logits, or from the head's list, which ends before an id of -1. The token is accepted.
-  Status choose(Span<const float> logits, int32_t* token, Span<char> message);
-  Status choose_of(Span<const int32_t> ids, Span<const float> logits, int32_t* token, Span<char> message);
-  // After choose(): of the model's own distribution.
+  // From all logits, or from the head's list, which ends before an id of -1. Nothing but this object is touched.
+  Status pick(Span<const float> logits, int32_t* token);
+  Status pick_of(Span<const int32_t> ids, Span<const float> logits, int32_t* token);
+  // The token becomes part of the sequence. `picked` is what pick() said of it, and what is returned when that is an
+  // error; `message` then says what it means.
+  Status take(Status picked, int32_t token, Span<char> message);
+  Status choose(Span<const float> logits, int32_t* token, Span<char> message) {
+    return take(pick(logits, token), *token, message);
+  }
+  Status choose_of(Span<const int32_t> ids, Span<const float> logits, int32_t* token, Span<char> message) {
+    return take(pick_of(ids, logits, token), *token, message);
+  }
+  // After pick(): of the model's own distribution.
   Status top_probs(Span<const float> logits, size_t n, int32_t chosen, Vec<TokenProb>& out, TokenProb* own) {
     return sampler_.top_probs(logits, n, chosen, out, own);
   }
@@ -116,7 +125,6 @@ class TokenChooser {
  private:
   Status init_sampler(const GenerateOptions& options, Span<char> message);
   Status init_breakers(const GenerateOptions& options);
-  Status accept_chosen(Status chosen, int32_t token, Span<char> message);
   bool take_forced(int32_t* token);
 
   Allocator allocator_;
@@ -134,6 +142,7 @@ class TokenChooser {
   Utf8Stream utf8_;
   Vec<int32_t> forced_;
   size_t at_forced_ = 0;
+  bool was_forced_ = false;  // what was picked last
   Vec<gc_bias> bias_;
   Vec<char> bytes_, safe_, text_;  // of one token: as it is, without stop strings, in whole characters
 };
