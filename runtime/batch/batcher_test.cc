@@ -77,10 +77,11 @@ void expect_equal(const Answer& a, const Answer& b, const std::string& what) {
 class Server {
  public:
   explicit Server(Allocator a = libc_allocator()) : batcher_(a), allocator_(a) {}
-  void open(const BatchOptions& options, const gc_program& program = fake::kProgram) {
+  void open(const BatchOptions& options, const gc_program& program = fake::kProgram,
+            const gc_model& facts = gc_the_model) {
     ASSERT_EQ(tokenizer_.open({gc_the_model.tokenizer, gc_the_model.tokenizer_bytes}), kOk);
     char text[256] = "";
-    ASSERT_EQ(batcher_.init({&program, &gc_the_model, nullptr}, &tokenizer_, options, text), kOk) << text;
+    ASSERT_EQ(batcher_.init({&program, &facts, nullptr}, &tokenizer_, options, text), kOk) << text;
   }
   void start() { ASSERT_EQ(batcher_.start(), kOk); }
   Batcher& batcher() { return batcher_; }
@@ -572,6 +573,39 @@ TEST(Batcher, SlotsAreSavedAndRestored) {
   EXPECT_EQ(small.batcher().restore_slot(0, bytes, &n, why), kErrFull);
   small.batcher().stop(0);
   EXPECT_EQ(small.batcher().restore_slot(0, bytes, &n, why), kErrAborted);
+}
+
+TEST(Batcher, StartsFromWhatTheFileBringsAlong) {
+  const std::string system(60, 's');
+  Vec<uint8_t> record;
+  {
+    char why[256] = "";
+    size_t n = 0;
+    Started s({.slots = 1, .n_ctx = 200});
+    s.ask({.prompt = text_ids(system)});
+    ASSERT_EQ(s.batcher().save_slot(0, &record, &n, why), kOk) << why;
+  }
+  gc_model facts = gc_the_model;
+  facts.prompt_cache = record.data();
+  facts.prompt_cache_bytes = record.size();
+  Server s;
+  s.open({.slots = 1, .n_ctx = 200, .workers = 1, .prefixes = 2}, fake::kProgram, facts);
+  s.start();
+  EXPECT_EQ(s.batcher().metrics().kept_tokens, 0u);
+  Ask ask{.prompt = text_ids(system + "abc"), .generate = {.max_tokens = 5}, .n_probs = fake::kVocab};
+  const Answer warm = s.ask(ask);
+  EXPECT_EQ(warm.times.kept_tokens, 61u);
+  // Driven out by others, it is brought back.
+  for (char c = 'a'; c < 'h'; ++c)
+    s.ask({.prompt = text_ids(std::string(50, c)), .generate = {.max_tokens = 1}});
+  EXPECT_EQ(s.ask(ask).times.kept_tokens, 61u);
+  EXPECT_EQ(
+      s.ask({.prompt = text_ids(system.substr(0, 20)), .generate = {.max_tokens = 1}}).times.kept_tokens,
+      20u);
+  ask.cache = false;
+  const Answer cold = s.ask(ask);
+  EXPECT_EQ(cold.times.kept_tokens, 0u);
+  expect_equal(warm, cold, "from the file and cold");
 }
 
 TEST(Batcher, LongPromptsDontStarveWhoGenerates) {
