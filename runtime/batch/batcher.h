@@ -38,7 +38,8 @@ struct BatchOptions {
   // the slots leave free of `slots` contexts and of these positions more; the oldest make room.
   uint32_t prefixes = 8;
   uint32_t prefix_tokens = 0;
-  // How long pieces of prompts may make a step, while somebody generates.
+  // About how long pieces of prompts may make a step while somebody generates (at great depths up to half as much again,
+  // since speeds are measured as they go).
   int64_t most_wait_ns = 200'000'000;
 };
 
@@ -113,6 +114,7 @@ struct BatchMetrics {
   int64_t prompt_ns = 0, generate_ns = 0;             // sums of the requests'
   uint64_t steps = 0, step_rows = 0, busy_slots = 0;  // the last two: sums over the steps
   int64_t step_ns = 0, most_step_ns = 0;
+  int64_t most_wait_ns = 0;  // the longest step in which somebody generated
   uint64_t most_tokens = 0;  // longest sequence
 };
 

@@ -29,6 +29,7 @@ void Engine::step() {
   metrics_.step_rows += n_rows;
   metrics_.step_ns += took;
   metrics_.most_step_ns = max_of(metrics_.most_step_ns, took);
+  if (generating != 0) metrics_.most_wait_ns = max_of(metrics_.most_wait_ns, took);
   metrics_.busy_slots += n_busy_;
   if (status != kOk) {  // of the machine, or the engine was told to stop at once
     for (Slot& s : slots_)

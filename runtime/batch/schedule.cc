@@ -38,7 +38,8 @@ void share_rows(Span<PromptShare> prompts, uint32_t rows) {
 }
 
 uint32_t StepClock::prompt_rows(uint32_t generating, uint32_t room) const {
-  if (generating == 0 || row_ns_ == 0) return room;
+  if (generating == 0) return room;
+  if (row_ns_ == 0) return min_of(room, kFirst);
   const double rows = (static_cast<double>(most_wait_ns_) - generating_ns_) / row_ns_;
   if (rows >= room) return room;
   return min_of(room, rows > kFewest ? static_cast<uint32_t>(rows) : kFewest);

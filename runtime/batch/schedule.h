@@ -28,6 +28,7 @@ void share_rows(Span<PromptShare> prompts, uint32_t rows);
 class StepClock {
  public:
   static constexpr uint32_t kFewest = 32;  // rows for prompts, if there are so many
+  static constexpr uint32_t kFirst = 128;  // as long as nothing was measured
 
   explicit StepClock(int64_t most_wait_ns) : most_wait_ns_(most_wait_ns) {}
   // Rows that prompts may have beside `generating` ones, of `room` that are free.

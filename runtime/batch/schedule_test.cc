@@ -37,7 +37,8 @@ TEST(ShareRows, EqualOnesAreReadOneAfterTheOther) {
 
 TEST(StepClock, BoundsWhatGeneratingRequestsWait) {
   StepClock clock(100);
-  EXPECT_EQ(clock.prompt_rows(4, 500), 500u);  // nothing is known yet
+  EXPECT_EQ(clock.prompt_rows(4, 500), StepClock::kFirst);  // nothing is known yet
+  EXPECT_EQ(clock.prompt_rows(0, 500), 500u);
   clock.add(0, 4, 20);
   clock.add(400, 4, 220);  // 0.5 a row
   EXPECT_EQ(clock.prompt_rows(4, 500), 160u);

@@ -3,6 +3,8 @@
 // behind -d tokens that all begin with, and generations of a quarter to all of -n; every other one is drawn at the
 // default temperature. --probs N asks for the N likeliest of each token in each eighth request.
 //
+// The longest wait is that of a request that generates, for its next token.
+//
 // Encoders are asked for embeddings of such prompts; t/s is then what they read.
 //
 // `answers` is a checksum of all answers, tokens, probabilities and embeddings bit for bit: it is the same for any number of clients,
@@ -180,14 +182,14 @@ void print_head(Output& out, BenchFormat format) {
     out.print(
         "| clients | requests | prompt tokens |  kept | generated |      t/s | first token p50, p95 ms | "
         "longest "
-        "step ms | answers          |\n"
+        "wait ms | answers          |\n"
         "| ------: | -------: | ------------: | ----: | --------: | -------: | ----------------------: | "
         "--------------: | ---------------- |\n");
   if (format == BenchFormat::kJson) out.print("[\n");
   if (format == BenchFormat::kCsv)
     out.print(
         "clients,requests,prompt_tokens,kept_tokens,generated_tokens,seconds,tokens_per_second,first_p50_ms,"
-        "first_p95_ms,longest_step_ms,answers\n");
+        "first_p95_ms,longest_wait_ms,answers\n");
 }
 
 void print(Output& out, BenchFormat format, Load& load, bool last) {
@@ -204,7 +206,7 @@ void print(Output& out, BenchFormat format, Load& load, bool last) {
   sort(first.data(), first.size(), [](int64_t a, int64_t b) { return a < b; });
   auto percentile = [&](size_t p) { return seconds(first[(first.size() - 1) * p / 100]) * 1e3; };
   const double rate = static_cast<double>(load.embeds ? prompt : tokens) / seconds(load.took_ns);
-  const double longest = seconds(load.batcher.metrics().most_step_ns) * 1e3;
+  const double longest = seconds(load.batcher.metrics().most_wait_ns) * 1e3;
   char hash[20], number[9][24];
   Writer(hash).put_hex(gc_hash_final(&answers), 16);
   const uint64_t counts[] = {load.n_clients, load.n_requests, prompt, kept, tokens};
@@ -227,7 +229,7 @@ void print(Output& out, BenchFormat format, Load& load, bool last) {
                 ", \"prompt_tokens\": ", number[2], ", \"kept_tokens\": ", number[3],
                 ", \"generated_tokens\": ", number[4], ", \"seconds\": ", Fixed{seconds(load.took_ns), 3},
                 ", \"avg_ts\": ", number[5], ", \"first_p50_ms\": ", number[6],
-                ", \"first_p95_ms\": ", number[7], ", \"longest_step_ms\": ", number[8], ", \"answers\": \"",
+                ", \"first_p95_ms\": ", number[7], ", \"longest_wait_ms\": ", number[8], ", \"answers\": \"",
                 hash, "\"}", last ? "\n]\n" : ",\n");
       return;
     case BenchFormat::kCsv:
