@@ -375,6 +375,35 @@ TEST(Batcher, SlotsAreSavedAndRestored) {
   EXPECT_EQ(small.batcher().restore_slot(0, bytes, &n, why), kErrAborted);
 }
 
+TEST(Batcher, IsAskedFromAllSidesAtOnce) {
+  Started s({.slots = 3, .n_ctx = 80, .n_ubatch = 40, .workers = 2, .prefixes = 3});
+  const std::vector<Ask> asks = mixed_asks(60);
+  std::atomic<bool> over{false};
+  std::thread watcher([&] {
+    Vec<uint8_t> bytes;
+    char why[256];
+    size_t n = 0;
+    SlotState states[3];
+    for (uint32_t i = 0; !over; ++i) {
+      s.batcher().slot_states(states);
+      EXPECT_LE(s.batcher().metrics().running, 3u);
+      if (s.batcher().save_slot(i % 3, &bytes, &n, why) == kOk)
+        EXPECT_EQ(s.batcher().restore_slot((i + 1) % 3, bytes, &n, why), kOk) << why;
+      if (i % 5 == 0) s.batcher().erase_slot(i % 3, &n, why);
+      s.batcher().cancel(1 + i % 60);
+    }
+  });
+  std::vector<size_t> numbers;
+  for (const Ask& a : asks) numbers.push_back(s.submit(a));
+  for (size_t n : numbers) {
+    const Answer a = s.wait(n);
+    EXPECT_TRUE(a.status == kOk || a.status == kErrAborted || n % 10 == 7) << a.message;
+  }
+  EXPECT_EQ(s.ask({.prompt = text_ids(std::string(40, 'x'))}).text, "yz");
+  over = true;
+  watcher.join();
+}
+
 TEST(Batcher, StartsFromWhatTheFileBringsAlong) {
   const std::string system(60, 's');
   Vec<uint8_t> record;
