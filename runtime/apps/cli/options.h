@@ -140,6 +140,18 @@ struct Options {
   int64_t chunks = -1;
   const char* kl_base = nullptr;
   bool kl = false;
+  // Server.
+  const char* host = "127.0.0.1";
+  int64_t port = 8080;
+  TextList api_keys;
+  const char* api_key_file = nullptr;
+  int64_t parallel = 4;
+  int64_t queue = 256;
+  const char* alias = nullptr;
+  const char* ssl_certificate = nullptr;
+  const char* ssl_key = nullptr;
+  TextList cors_origins;
+  const char* slot_save_path = nullptr;
   // Instead of the command.
   bool help = false;
   bool version = false;

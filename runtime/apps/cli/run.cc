@@ -15,9 +15,6 @@ namespace gcrt {
 
 namespace {
 
-// What the design has and this build does not: said in one line instead of "unknown".
-constexpr Str kNotYet[] = {"serve"};
-
 Str base_name(const char* path) {
   Str name(path);
   for (size_t i = 0; i < name.size(); ++i)
@@ -104,9 +101,6 @@ int run_cli(int argc, char** argv) {
 
   Command command = Command::kComplete;
   const bool named = argc > 1 && find_command(argv[1], &command);
-  if (argc > 1 && !named)
-    for (Str name : kNotYet)
-      if (name == argv[1]) return app.fail("'", name, "' is not in this version of the runtime");
   Options options;
   if (argc > 0 && parse_options(command, argc - named, argv + named, &options, app.note(), !named) != kOk)
     return app.fail(Str(app.message));

@@ -16,34 +16,6 @@ int32_t or_default(int64_t given, int32_t of_file, int32_t otherwise) {
   return of_file != GC_UNSET ? of_file : otherwise;
 }
 
-SamplerOptions sampler_options(const Options& o, const gc_model& model) {
-  SamplerOptions s;
-  s.temperature = or_default(o.temp, model.temp, s.temperature);
-  s.top_p = or_default(o.top_p, model.top_p, s.top_p);
-  s.min_p = or_default(o.min_p, model.min_p, s.min_p);
-  s.repeat_penalty = or_default(o.repeat_penalty, model.repeat_penalty, s.repeat_penalty);
-  s.frequency_penalty = o.frequency_penalty;
-  s.presence_penalty = o.presence_penalty;
-  s.repeat_last_n = or_default(o.repeat_last_n, model.repeat_last_n, s.repeat_last_n);
-  s.top_k = or_default(o.top_k, model.top_k, s.top_k);
-  s.dynatemp_range = o.dynatemp_range;
-  s.dynatemp_exponent = o.dynatemp_exponent;
-  s.typ_p = o.typ_p;
-  s.top_n_sigma = o.top_n_sigma;
-  s.xtc_probability = or_default(o.xtc_probability, model.xtc_probability, s.xtc_probability);
-  s.xtc_threshold = or_default(o.xtc_threshold, model.xtc_threshold, s.xtc_threshold);
-  s.dry_multiplier = o.dry_multiplier;
-  s.dry_base = o.dry_base;
-  s.dry_allowed_length = static_cast<int32_t>(o.dry_allowed_length);
-  s.dry_last_n = static_cast<int32_t>(o.dry_last_n);
-  s.mirostat = or_default(o.mirostat, model.mirostat, s.mirostat);
-  s.mirostat_tau = or_default(o.mirostat_tau, model.mirostat_tau, s.mirostat_tau);
-  s.mirostat_eta = or_default(o.mirostat_eta, model.mirostat_eta, s.mirostat_eta);
-  s.adaptive_target = o.adaptive_target;
-  s.adaptive_decay = o.adaptive_decay;
-  return s;
-}
-
 // The stages that were asked for, or the model's, or the usual ones.
 Status make_chain(App& app, const Options& o, const gc_model& model, Vec<SamplerStage>& chain) {
   const SamplerOptions sampling = sampler_options(o, model);
@@ -78,6 +50,34 @@ uint64_t choose_seed(const Options& options) {
 }
 
 }  // namespace
+
+SamplerOptions sampler_options(const Options& o, const gc_model& model) {
+  SamplerOptions s;
+  s.temperature = or_default(o.temp, model.temp, s.temperature);
+  s.top_p = or_default(o.top_p, model.top_p, s.top_p);
+  s.min_p = or_default(o.min_p, model.min_p, s.min_p);
+  s.repeat_penalty = or_default(o.repeat_penalty, model.repeat_penalty, s.repeat_penalty);
+  s.frequency_penalty = o.frequency_penalty;
+  s.presence_penalty = o.presence_penalty;
+  s.repeat_last_n = or_default(o.repeat_last_n, model.repeat_last_n, s.repeat_last_n);
+  s.top_k = or_default(o.top_k, model.top_k, s.top_k);
+  s.dynatemp_range = o.dynatemp_range;
+  s.dynatemp_exponent = o.dynatemp_exponent;
+  s.typ_p = o.typ_p;
+  s.top_n_sigma = o.top_n_sigma;
+  s.xtc_probability = or_default(o.xtc_probability, model.xtc_probability, s.xtc_probability);
+  s.xtc_threshold = or_default(o.xtc_threshold, model.xtc_threshold, s.xtc_threshold);
+  s.dry_multiplier = o.dry_multiplier;
+  s.dry_base = o.dry_base;
+  s.dry_allowed_length = static_cast<int32_t>(o.dry_allowed_length);
+  s.dry_last_n = static_cast<int32_t>(o.dry_last_n);
+  s.mirostat = or_default(o.mirostat, model.mirostat, s.mirostat);
+  s.mirostat_tau = or_default(o.mirostat_tau, model.mirostat_tau, s.mirostat_tau);
+  s.mirostat_eta = or_default(o.mirostat_eta, model.mirostat_eta, s.mirostat_eta);
+  s.adaptive_target = o.adaptive_target;
+  s.adaptive_decay = o.adaptive_decay;
+  return s;
+}
 
 bool start_grammar(App& app, const Options& options, const Tokenizer& tokenizer, GrammarConstraint* grammar) {
   const char* const texts[] = {options.grammar, options.json_schema};

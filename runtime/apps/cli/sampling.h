@@ -8,6 +8,9 @@ namespace gcrt {
 
 constexpr uint32_t kMostChosen = 256;  // candidates that the head may choose; beyond, all logits are stored
 
+// What flags say, else the file, else llama.cpp.
+SamplerOptions sampler_options(const Options& options, const gc_model& model);
+
 // Of --grammar, --json-schema and their files; not active when there are none. False after a failure that has been
 // reported.
 bool start_grammar(App& app, const Options& options, const Tokenizer& tokenizer, GrammarConstraint* grammar);

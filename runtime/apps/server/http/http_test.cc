@@ -292,7 +292,7 @@ TEST_F(HttpTest, DrainingLetsAnswersEnd) {
 
 TEST(Tls, SaysWhatIsWrongWithTheFiles) {
   std::string error;
-  EXPECT_EQ(tls_factory("/nonexistent.pem", "/nonexistent.key", &error), nullptr);
+  EXPECT_EQ(gc_part_tls("/nonexistent.pem", "/nonexistent.key", &error), nullptr);
   EXPECT_NE(error.find("--ssl-cert-file '/nonexistent.pem'"), error.npos) << error;
 }
 

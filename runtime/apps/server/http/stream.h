@@ -40,9 +40,9 @@ class StreamFactory {
   virtual std::unique_ptr<Stream> make(Socket socket) = 0;
 };
 
-// Certificate chain and private key are PEM files. Null: `error` says in one line what is wrong with them.
-// Not linked in a program that was made without TLS.
-std::unique_ptr<StreamFactory> tls_factory(const std::string& certificate, const std::string& key,
-                                           std::string* error);
-
 }  // namespace gcrt::serve
+
+// Certificate chain and private key are PEM files. Null: `error` says in one line what is wrong with them. What it returns is
+// the caller's. Only in programs that were made with TLS (tls.cc).
+extern "C" gcrt::serve::StreamFactory* gc_part_tls(const char* certificate, const char* key,
+                                                   std::string* error);

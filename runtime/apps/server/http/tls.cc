@@ -44,10 +44,7 @@ class TlsFactory : public StreamFactory {
   asio::ssl::context context_;
 };
 
-}  // namespace
-
-std::unique_ptr<StreamFactory> tls_factory(const std::string& certificate, const std::string& key,
-                                           std::string* error) {
+StreamFactory* make_factory(const std::string& certificate, const std::string& key, std::string* error) {
   using Context = asio::ssl::context;
   Context context(Context::tls_server);
   error_code e;
@@ -66,7 +63,14 @@ std::unique_ptr<StreamFactory> tls_factory(const std::string& certificate, const
     *error = "--ssl-key-file '" + key + "': " + e.message() + "; expected the PEM key of the certificate";
     return nullptr;
   }
-  return std::make_unique<TlsFactory>(std::move(context));
+  return new TlsFactory(std::move(context));
 }
 
+}  // namespace
+
 }  // namespace gcrt::serve
+
+extern "C" gcrt::serve::StreamFactory* gc_part_tls(const char* certificate, const char* key,
+                                                   std::string* error) {
+  return gcrt::serve::make_factory(certificate, key, error);
+}
