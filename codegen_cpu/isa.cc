@@ -34,7 +34,7 @@ constexpr FeatureTest kTests[] = {
 
 std::vector<Isa> make_table(Arch arch) {
   constexpr unsigned VNNI = 1, AVX512 = 2, GFNI = 4, BF16DOT = 8, AMX = 16, NEON = 32, DOTPROD = 64,
-                     I8MM = 128;
+                     I8MM = 128, VBMI = 256;
   using enum CpuFeature;
   std::vector<Isa> table;
 #define ISA(name, in_use, cpu, features, bytes, l1, l2, facts, ...) \
@@ -48,6 +48,7 @@ std::vector<Isa> make_table(Arch arch) {
                    ((facts) & VNNI) != 0,                           \
                    ((facts) & AVX512) != 0,                         \
                    ((facts) & GFNI) != 0,                           \
+                   ((facts) & VBMI) != 0,                           \
                    ((facts) & BF16DOT) != 0,                        \
                    ((facts) & AMX) != 0,                            \
                    ((facts) & NEON) != 0,                           \

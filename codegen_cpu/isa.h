@@ -37,7 +37,8 @@ struct Isa {
   bool has_vnni;                    // vpdpbusd on vectors of vector_bytes
   bool has_avx512;                  // masks, 32 registers
   bool has_gfni;                    // cheap shifts of bytes
-  bool has_bf16dot;                 // vdpbf16ps
+  bool has_vbmi;     // permutations of the bytes of two registers, and of unaligned bytes of words
+  bool has_bf16dot;  // vdpbf16ps
   bool has_amx;
   bool has_neon;
   bool has_dotprod;                      // sdot

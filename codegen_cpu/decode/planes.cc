@@ -1,5 +1,7 @@
 #include "codegen_cpu/decode/planes.h"
 
+#include "codegen_cpu/decode/grid.h"
+#include "codegen_cpu/decode/trellis.h"
 #include "codegen_cpu/vec/lut.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/two_streams.h"
@@ -135,13 +137,18 @@ Value* PanelReader::factor(ScaleKind kind, Value* p, Value* super, bool subtract
   return subtracted ? b.CreateFNeg(product) : product;
 }
 
-std::vector<Value*> PanelReader::steps(Value* p) {
+std::vector<Value*> PanelReader::steps(Value* quants, Value* i) {
+  Value* p = e_.at(quants, i, layout_.quant_bytes());
+  if (layout_.index().is_trellis()) return trellis_steps(e_, layout_, p);
   auto& b = e_.b();
   auto* words =
       llvm::FixedVectorType::get(b.getInt16Ty(), 32);  // bytes can't be shifted; 16 bits can, masked after
   auto* bytes = llvm::FixedVectorType::get(b.getInt8Ty(), 64);
   std::vector<Value*> steps(8);
-  for (int i = 0; layout_.planes[i].bits != 0; ++i) {
+  if (layout_.index().is_grid() && e_.isa().has_vbmi) return grid_values(e_, layout_, quants, i);
+  if (layout_.index().is_grid()) steps = grid_steps(e_, layout_, quants, i);
+  p = e_.at(p, layout_.index_bytes());
+  for (int i = layout_.index().is_grid() ? 1 : 0; layout_.planes[i].bits != 0; ++i) {
     const int bits = layout_.planes[i].bits, low = layout_.planes[i].at, per_vector = 8 / bits;
     for (int v = 0; v < bits; ++v) {
       Value* vector = e_.load(words, e_.at(p, 64 * v), 64);

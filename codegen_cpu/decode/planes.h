@@ -46,8 +46,8 @@ class PanelReader {
     return entry_at(layout_.min, mins, i, part);
   }
 
-  // q of the 8 steps of 32 columns whose planes are at p, <64 x i8> each.
-  std::vector<llvm::Value*> steps(llvm::Value* p);
+  // q of the 8 steps of the i-th 32 columns of a group whose quants are at `quants`, <64 x i8> each.
+  std::vector<llvm::Value*> steps(llvm::Value* quants, llvm::Value* i);
 
   // Those of a matrix in two streams (compiler/quant/two_streams.h) from the steps of each.
   static std::vector<llvm::Value*> joined(Emitter& e, const std::vector<llvm::Value*>& upper,

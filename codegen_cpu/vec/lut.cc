@@ -81,6 +81,14 @@ Value* lut(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
   return b.CreateSelect(upper, lut(e, codes, table.subspan(n / 2)), lut(e, codes, table.first(n / 2)));
 }
 
+Value* lut_low_bits(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
+  GC_CHECK(e.isa().has_vbmi && lanes(codes) == 64 && 64 % table.size() == 0);
+  std::vector<std::uint8_t> all;
+  for (std::size_t i = 0; i < 64; ++i) all.push_back(table[i % table.size()]);
+  return e.b().CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_qi_512, {},
+                               {llvm::ConstantDataVector::get(e.context(), all), codes});
+}
+
 Value* lut16_generic(Emitter& e, Value* codes, std::span<const std::uint8_t> table) {
   auto& b = e.b();
   std::vector<Value*> level;

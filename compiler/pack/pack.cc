@@ -172,6 +172,54 @@ std::uint8_t* store_planes(const Layout& l, const Steps& steps, std::uint8_t* ou
   return out;
 }
 
+void store_trellis(int n, const GroupParts& parts, std::int64_t begin, std::uint8_t* out) {
+  for (int v = 0; v < 16 / n; ++v) {
+    for (int r = 0; r < kPanelRows; ++r, out += 4) {
+      const std::uint8_t* q = &parts.q[r][begin + 2 * n * v];
+      std::memcpy(out, q, 2);
+      std::memcpy(out + 2, q + n, 2);
+    }
+  }
+}
+
+// high: where the group's further bits are, all 0 before its first block.
+void store_grid(const IndexInfo& x, const GroupParts& parts, std::int64_t block, std::uint8_t* high,
+                std::uint8_t* out) {
+  for (int r = 0; r < kPanelRows; ++r) {
+    for (int i = 0; i < 32 / x.values; ++i) {
+      const std::uint8_t* q = &parts.q[r][32 * block + i * x.values];
+      const std::int64_t v = i / 4, byte = index_byte(x.values, r, i % 4);
+      out[64 * v + byte] = q[0];
+      for (int j = 0; j < x.high_bits; ++j) {
+        std::uint8_t& bits = high[64 * (v * x.high_bits + j) + byte];
+        bits = static_cast<std::uint8_t>(bits | (q[1] >> j & 1) << block);
+      }
+    }
+  }
+}
+
+// The indices of 32 columns, q as split() leaves it, and their signs in the order of steps.
+std::uint8_t* store_indices(const Layout& l, const GroupParts& parts, std::int64_t block, std::uint8_t* high,
+                            std::uint8_t* out) {
+  const int n = l.index().values;
+  const std::int64_t begin = 32 * block;
+  if (l.index().is_trellis()) {
+    store_trellis(n, parts, begin, out);
+  } else {
+    store_grid(l.index(), parts, block, high, out);
+  }
+  out += l.index_bytes();
+  if (!l.has_signs()) return out;
+  Steps steps{};
+  for (int r = 0; r < kPanelRows; ++r) {
+    for (int c = 0; c < 32; ++c) {
+      const std::uint32_t minus = parts.q[r][begin + c / n * n + 2] >> (c % n) & 1u;
+      steps.word[c / 4][r] |= minus << (c % 4 * 8);
+    }
+  }
+  return store_plane<1>(steps, 0, out);
+}
+
 void store_group(const Layout& l, const GroupParts& parts, std::int64_t cols, std::uint8_t* out) {
   const Layout::Group g = l.group(cols);
   const std::int64_t blocks = cols / l.entry_cols;
@@ -181,6 +229,10 @@ void store_group(const Layout& l, const GroupParts& parts, std::int64_t cols, st
   std::memset(end, 0, static_cast<std::size_t>(out + g.quants - end));
   std::uint8_t* quants = out + g.quants;
   for (std::int64_t c = 0; c < cols; c += 32) {
+    if (l.index().values > 0) {
+      quants = store_indices(l, parts, c / 32, out + g.quants - l.high_bytes(), quants);
+      continue;
+    }
     Steps steps;
     for (int r = 0; r < kPanelRows; ++r) {
       for (int s = 0; s < 8; ++s) std::memcpy(&steps.word[s][r], &parts.q[r][c + 4 * s], 4);

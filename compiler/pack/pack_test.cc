@@ -57,14 +57,14 @@ double packed_bound(Format format) {
       return 1.52;
     case Format::IQ1_M:
       return 2.08;
-    case Format::IQ2_XXS:
-      return 1.64;
+    case Format::IQ2_XXS:  // signs of 8 bits for 7, scales of 4 bits in bytes
+      return 1.16;
     case Format::IQ2_XS:
-      return 1.57;
+      return 1.20;
     case Format::IQ2_S:
       return 1.42;
     case Format::IQ3_XXS:
-      return 1.43;
+      return 1.11;
     case Format::IQ3_S:
       return 1.28;
     case Format::IQ2_K:  // scales of 4 bits in bytes
@@ -74,14 +74,14 @@ double packed_bound(Format format) {
       return 1.10;
     case Format::IQ6_K:  // shifts as bytes
       return 1.08;
-    case Format::IQ1_KT:
-      return 4.79;
-    case Format::IQ2_KT:
-      return 3.95;
+    case Format::IQ1_KT:  // indices of 13 bits in 16
+      return 1.37;
+    case Format::IQ2_KT:  // scales of 4 bits in bytes, factors repeated
+      return 1.13;
     case Format::IQ3_KT:
-      return 2.68;
+      return 1.08;
     case Format::IQ4_KT:
-      return 2.10;
+      return 1.10;
     case Format::IQ1_S_R4:
       return 1.58;
     case Format::IQ1_M_R4:

@@ -12,6 +12,13 @@ inline void grid8(std::uint16_t grid, std::uint8_t signs, std::uint8_t* q) {
   for (int k = 0; k < 8; ++k) q[k] = static_cast<std::uint8_t>((grid >> (2 * k) & 3) | (signs >> k & 1) << 2);
 }
 
+// Of layouts that keep indices: one stands in the first two of the bytes of its values, in the third their signs.
+inline void put_index(std::uint32_t index, std::uint8_t signs, std::uint8_t* q) {
+  const auto bits = static_cast<std::uint16_t>(index);
+  std::memcpy(q, &bits, 2);
+  q[2] = signs;
+}
+
 inline std::uint16_t odd(int s) { return static_cast<std::uint16_t>(2 * s + 1); }
 
 inline void split(const BlockIQ2_XXS& b, const Parts& p) {
@@ -20,8 +27,7 @@ inline void split(const BlockIQ2_XXS& b, const Parts& p) {
     std::uint32_t word;
     std::memcpy(&word, &b.qs[g * 8 + 4], 4);
     p.scale[kPartStride * g] = odd(static_cast<int>(word >> 28));
-    for (int k = 0; k < 4; ++k)
-      grid8(kGridIq2Xxs[b.qs[g * 8 + k]], iq_signs(word >> (7 * k)), p.q + 32 * g + 8 * k);
+    for (int k = 0; k < 4; ++k) put_index(b.qs[g * 8 + k], iq_signs(word >> (7 * k)), p.q + 32 * g + 8 * k);
   }
 }
 
@@ -35,7 +41,7 @@ inline void split(const BlockIQ2_XS& b, const Parts& p) {
   split_iq2_scales(b.scales, p);
   for (int k = 0; k < 32; ++k) {
     const std::uint16_t code = b.qs[k];
-    grid8(kGridIq2Xs[code & 511], iq_signs(code >> 9), p.q + 8 * k);
+    put_index(code & 511u, iq_signs(code >> 9), p.q + 8 * k);
   }
 }
 
@@ -51,10 +57,9 @@ inline void split(const BlockIQ3_XXS& b, const Parts& p) {
   for (int g = 0; g < 8; ++g) {
     const std::uint32_t word = b.scales[g];
     p.scale[kPartStride * g] = odd(static_cast<int>(word >> 28));
-    for (int j = 0; j < 32; ++j) {
-      const int signs = iq_signs(word >> (j / 8 * 7));
-      const int magnitude = kGridIq3Xxs[b.qs[g * 8 + j / 4]] >> (3 * (j % 4)) & 7;
-      p.q[32 * g + j] = static_cast<std::uint8_t>(magnitude | (signs >> (j % 8) & 1) << 3);
+    for (int k = 0; k < 8; ++k) {
+      const int signs = iq_signs(word >> (k / 2 * 7)) >> (k % 2 * 4);
+      put_index(b.qs[g * 8 + k], static_cast<std::uint8_t>(signs & 15), p.q + 32 * g + 4 * k);
     }
   }
 }
@@ -129,36 +134,29 @@ inline void split(const BlockIQ1_M_R4& b, const Parts& p) {
   }
 }
 
-// Trellis values, 126 more than they are.
-inline void trellis_codes(std::uint32_t start, int n, std::uint8_t* q) {
-  trellis(start, n, [&](int j, int v) { q[j] = static_cast<std::uint8_t>(v + 126); });
-}
-
 inline void split(const BlockIQ2_KT& b, const Parts& p) {
   for (int g = 0; g < 8; ++g)
     p.scale[kPartStride * g] = static_cast<std::uint8_t>(kIq4Values[kt_scale(b.scales, g)]);
-  for (int i = 0; i < 32; ++i) trellis_codes(b.qs[i] + kTrellisStart, 8, p.q + 8 * i);
+  for (int i = 0; i < 32; ++i) put_index(b.qs[i], 0, p.q + 8 * i);
 }
 
 inline void split(const BlockIQ3_KT& b, const Parts& p) {
   for (int g = 0; g < 8; ++g) p.scale[kPartStride * g] = static_cast<std::uint16_t>(kt_scale(b.scales, g));
   for (int i = 0; i < 32; ++i) {
-    trellis(b.qs[i] + kTrellisStart, 8, [&](int j, int v) {
-      const int magnitude = v < 0 ? -v : v;
-      const bool minus = (b.qh[i % 4 * 8 + j] >> (i / 4) & 1) != 0;
-      p.q[8 * i + j] = static_cast<std::uint8_t>(126 + (minus ? -magnitude : magnitude));
-    });
+    int signs = 0;
+    for (int j = 0; j < 8; ++j) signs |= (b.qh[i % 4 * 8 + j] >> (i / 4) & 1) << j;
+    put_index(b.qs[i], static_cast<std::uint8_t>(signs), p.q + 8 * i);
   }
 }
 
 inline void split(const BlockIQ4_KT& b, const Parts& p) {
   for (int g = 0; g < 8; ++g) p.scale[kPartStride * g] = static_cast<std::uint8_t>(iq4_kt_scale(b.groups[g]));
-  for (int i = 0; i < 64; ++i) trellis_codes(iq4_kt_start(b, i), 4, p.q + 4 * i);
+  for (int i = 0; i < 64; ++i) put_index(iq4_kt_start(b, i) - kTrellisStart, 0, p.q + 4 * i);
 }
 
 inline void split(const BlockIQ1_KT& b, const Parts& p) {
   for (int g = 0; g < 8; ++g) p.scale[kPartStride * g] = static_cast<std::uint8_t>(kIq4Values[b.sh[g] & 15]);
-  for (int i = 0; i < 32; ++i) trellis_codes(iq1_kt_start(b, i), 8, p.q + 8 * i);
+  for (int i = 0; i < 32; ++i) put_index(iq1_kt_start(b, i) - kTrellisStart, 0, p.q + 8 * i);
 }
 
 }  // namespace gc::pack

@@ -457,17 +457,19 @@ constexpr std::uint8_t iq2_kl_pair(const std::uint8_t (&qs)[64], const std::uint
   return kIq2KlPairs[(qs[g / 2 * 16 + j] >> (g % 2 * 4) & 15) | (qh[j] >> g & 1) << 4];
 }
 
+inline constexpr std::uint32_t kTrellisFactor = 0xCBAC1FED, kTrellisMask = 0x3f3f3f3f;
 // Calls value(i, v) with the n trellis values, -126 to 126, of an index: a multiplicative random sequence, of each word the
 // sum of four fields of 6 bits.
 template <class Value>
 constexpr void trellis(std::uint32_t index, int n, Value value) {
   for (int i = 0; i < n; ++i) {
-    index *= 0xCBAC1FEDu;
-    const std::uint32_t s = index & 0x3f3f3f3f;
+    index *= kTrellisFactor;
+    const std::uint32_t s = index & kTrellisMask;
     value(i, static_cast<int>((s & 255) + (s >> 8 & 255) + (s >> 16 & 255) + (s >> 24)) - 126);
   }
 }
 inline constexpr std::uint32_t kTrellisStart = 4096;  // added to every index
+inline constexpr std::int32_t kTrellisOffset = 126;   // values are sums of bytes, 0 to 252, less this
 
 // Nibble of group g (0-7) of IQ2_KT and IQ3_KT.
 constexpr int kt_scale(const std::uint8_t (&scales)[4], int g) { return scales[g % 4] >> (g / 4 * 4) & 15; }

@@ -1,6 +1,7 @@
 #include "compiler/quant/layouts.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "compiler/base/error.h"
@@ -22,15 +23,19 @@ std::vector<Layout> make_table() {
     Layout l{format, {}, values, offset, scale, min, unit, std::min<std::int64_t>(entry, 32), entry};
     GC_CHECK(planes.size() < l.planes.size() && (l.is_float() || l.scale_cols == 16 || entry % 32 == 0));
     for (std::size_t i = 0; i < planes.size(); ++i) l.planes[i] = planes[i];
+    GC_CHECK(!l.index().is_trellis() || offset == kTrellisOffset);
+    GC_CHECK(!l.index().is_grid() || info(format).block_values == kGroupCols);
     table.push_back(l);
   };
 #define B(bits, at) Plane{bits, at}
+#define I(bits, indices) Plane{bits, 0, Indices::indices}
 #define PLANES(...) {__VA_ARGS__}
 #define LAYOUT(format, planes, table, offset, scale, min, unit) \
   add(Format::format, PLANES planes, ValueTable::table, offset, ScaleKind::scale, ScaleKind::min, unit);
 #include "compiler/quant/layouts.def"
 #undef LAYOUT
 #undef PLANES
+#undef I
 #undef B
   return table;
 }
@@ -89,11 +94,39 @@ float factor(ScaleKind kind, const std::uint8_t* p, std::int64_t b, std::int64_t
   throw_internal("scale kind");
 }
 
-// q of column `c` (0..31) of row `r` in the planes of 32 columns at `p`.
-int quant(const Layout& l, const std::uint8_t* p, std::int64_t r, std::int64_t c) {
+int trellis_quant(const Layout& l, const std::uint8_t* p, std::int64_t r, std::int64_t c) {
+  const int n = l.index().values;
+  const std::int64_t i = c / n;
+  std::uint16_t index;
+  std::memcpy(&index, p + i / 2 * 64 + 4 * r + i % 2 * 2, 2);
+  int value = 0;
+  trellis(index + kTrellisStart, static_cast<int>(c % n) + 1, [&](int, int v) { value = v; });
+  if (l.has_signs()) {
+    value = std::abs(value);
+    if (p[l.index_bytes() + 4 * r + c % 4] >> (c / 4) & 1) value = -value;
+  }
+  return value + kTrellisOffset;
+}
+
+// The code of column `c` of row `r` in the grid of block `block`.
+int grid_code(const Layout& l, const std::uint8_t* quants, std::int64_t block, std::int64_t r,
+              std::int64_t c) {
+  const IndexInfo& x = l.index();
+  const std::int64_t v = c / x.values / 4, byte = index_byte(x.values, r, c / x.values % 4);
+  int index = quants[block * l.quant_bytes() + 64 * v + byte];
+  const std::uint8_t* high = quants - l.high_bytes() + 64 * v * x.high_bits + byte;
+  for (int j = 0; j < x.high_bits; ++j) index |= (high[64 * j] >> block & 1) << (8 + j);
+  return x.grid[static_cast<std::size_t>(index)] >> (x.code_bits * (c % x.values)) & ((1 << x.code_bits) - 1);
+}
+
+// q of column `c` (0..31) of row `r` in the planes of the block-th 32 columns of a group whose quants are at `quants`.
+int quant(const Layout& l, const std::uint8_t* quants, std::int64_t block, std::int64_t r, std::int64_t c) {
+  const std::uint8_t* p = quants + block * l.quant_bytes();
+  if (l.index().is_trellis()) return trellis_quant(l, p, r, c);
   const std::int64_t step = c / 4, byte = 4 * r + c % 4;
-  int code = 0;
-  for (int i = 0; l.planes[i].bits != 0; ++i) {
+  int code = l.index().is_grid() ? grid_code(l, quants, block, r, c) : 0;
+  p += l.index_bytes();
+  for (int i = l.index().is_grid() ? 1 : 0; l.planes[i].bits != 0; ++i) {
     const int bits = l.planes[i].bits, per_vector = 8 / bits;
     const int packed = p[step / per_vector * 64 + byte];
     code |= (packed >> (bits * (step % per_vector)) & ((1 << bits) - 1)) << l.planes[i].at;
@@ -256,6 +289,32 @@ std::int64_t entry_stride(ScaleKind kind) {
   throw_internal("scale kind");
 }
 
+const IndexInfo& index_info(Indices indices) {
+  static const IndexInfo kNone{}, kTrellis8{8}, kTrellis4{4};
+  static const IndexInfo kIq2Xxs{8, 0, 2, kGridIq2Xxs}, kIq2Xs{8, 1, 2, kGridIq2Xs},
+      kIq3Xxs{4, 0, 3, kGridIq3Xxs};
+  switch (indices) {
+    case Indices::None:
+      return kNone;
+    case Indices::Trellis8:
+      return kTrellis8;
+    case Indices::Trellis4:
+      return kTrellis4;
+    case Indices::Iq2Xxs:
+      return kIq2Xxs;
+    case Indices::Iq2Xs:
+      return kIq2Xs;
+    case Indices::Iq3Xxs:
+      return kIq3Xxs;
+  }
+  throw_internal("indices");
+}
+
+std::int64_t Layout::high_bytes() const {
+  const IndexInfo& x = index();
+  return x.is_grid() ? std::int64_t{64} * x.vectors() * x.high_bits : 0;
+}
+
 std::int64_t Layout::quant_bytes() const {
   std::int64_t bits = 0;
   for (const Plane& p : planes) bits += p.bits;
@@ -268,7 +327,7 @@ Layout::Group Layout::group(std::int64_t cols) const {
   g.scales = supers() * super_bytes() * kPanelRows;
   const std::int64_t end = g.scales + blocks * entry_stride(scale);
   g.mins = min_in_scale() ? g.scales : end;
-  g.quants = round64(min_in_scale() ? end : end + blocks * entry_stride(min));
+  g.quants = round64(min_in_scale() ? end : end + blocks * entry_stride(min)) + high_bytes();
   g.bytes = g.quants + cols / 32 * quant_bytes();
   return g;
 }
@@ -307,7 +366,7 @@ RowParts row_parts(Format format, std::int64_t cols, const std::uint8_t* panel, 
       parts.min.push_back(l.min_is_subtracted() ? -min : min);
     }
     for (std::int64_t c = 0; c < n; ++c)
-      parts.q.push_back(quant(l, panel + g.quants + c / 32 * l.quant_bytes(), row, c % 32) - l.offset);
+      parts.q.push_back(quant(l, panel + g.quants, c / 32, row, c % 32) - l.offset);
     panel += g.bytes;
   }
   return parts;

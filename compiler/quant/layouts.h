@@ -14,12 +14,19 @@
 // steps in each 64-byte vector, step s in bits b * (s % (8/b)) of every byte of vector s / (8/b): unpacking is shift
 // and mask on whole vectors, without a shuffle, on any machine.
 //
+// Types whose values follow from indices, one for n columns of a row, may keep those in the place of their first plane:
+//
+//   trellis  16 bits: vectors of 16 words, that of row r at byte 4 r; vector v has the row's indices 2 v (low half), 2 v + 1
+//   grid     8 bits: vectors of 64 bytes of four indices a row, index_byte() says where; further bits stand before the
+//            quants in vectors for the whole group, bit i of a byte that of the i-th 32 columns, one vector for each bit
+//            (lowest first) of each of those vectors
+//
 //   F32  [col][16] f32 (F64 rounded to it)     F16  [col][16] f16     BF16  [col / 2][16][2] bf16, an odd last column padded with zero
 //
 // Why panels, not rows: a product needs no horizontal sums, its 16 results are one vector, and one image serves all
 // x86 machines. Why groups: scales beside their values make one linear stream per panel, and 256 columns fill vectors
 // of scales. A packed matrix is within 6 % of the file's (padding rows apart), since 6-bit scales are kept as bytes; but for
-// the codebook and base-3 types (layouts.def).
+// the codebook and base-3 types, and a few of those whose scales have 4 bits (layouts.def).
 #pragma once
 
 #include <array>
@@ -39,10 +46,31 @@ enum class ScaleKind : std::uint8_t { None, F16, U8, I8, Low4, High4, I7, Bit, O
 // What the codes of a layout stand for (value_table of layouts.cc).
 enum class ValueTable : std::uint8_t { Linear, Iq4, Fp4, Iq2, Iq3Xxs, Iq2K, Iq3K, Iq5K, Iq6K };
 
+enum class Indices : std::uint8_t { None, Trellis8, Trellis4, Iq2Xxs, Iq2Xs, Iq3Xxs };
+
 // Bits of a code that lie together; 0 bits end a list of planes.
 struct Plane {
   std::uint8_t bits, at;
+  Indices indices =
+      Indices::None;  // in the plane's place, of so many bits a value; only the first plane may be such
 };
+
+struct IndexInfo {
+  int values = 0;                       // of an index; 0: codes lie in planes
+  int high_bits = 0;                    // of a grid's index, above its lowest 8
+  int code_bits = 0;                    // of a grid's values
+  std::span<const std::uint16_t> grid;  // codes of all indices (codebooks.h)
+
+  bool is_trellis() const { return values > 0 && grid.empty(); }
+  bool is_grid() const { return !grid.empty(); }
+  int vectors() const { return 8 / values; }  // of a grid's indices of 32 columns
+};
+const IndexInfo& index_info(Indices indices);
+// Of a grid of so many values: the byte of row `row`'s index `index` (0..3 of its vector). Where values are 4, rows and indices
+// are so mixed that the two halves of what is looked up come together by interleaving (codegen_cpu/decode/grid.cc).
+constexpr std::int64_t index_byte(int values, std::int64_t row, std::int64_t index) {
+  return values == 8 ? 4 * row + index : row / 4 * 16 + index / 2 * 8 + row % 4 * 2 + index % 2;
+}
 
 struct Layout {
   Format format;
@@ -57,6 +85,13 @@ struct Layout {
       entry_cols;  // columns that share a scale: scale_cols, or a multiple where a scale spans more than 32
 
   bool is_float() const { return scale_cols == 0; }
+  const IndexInfo& index() const { return index_info(planes[0].indices); }
+  // A plane of one bit behind the indices has the signs of what are magnitudes.
+  bool has_signs() const { return index().values > 0 && planes[1].bits != 0; }
+  std::int64_t index_bytes() const {
+    return index().values > 0 ? 64 * planes[0].bits : 0;
+  }  // of 16 rows x 32 columns
+  std::int64_t high_bytes() const;  // of a group's further bits of indices, which end where the quants begin
   // Factors of a group: of the scales, then of the mins where these have their own.
   std::int64_t supers() const { return (needs_super(scale) ? 1 : 0) + (min_is_subtracted() ? 1 : 0); }
   static bool needs_super(ScaleKind kind);

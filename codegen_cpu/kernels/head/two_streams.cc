@@ -99,7 +99,7 @@ class BoundPanels {
   }
 
   void block(const GroupParts& group, Value* i, Value* index, Value*& y, Value*& reach) {
-    const std::vector<Value*> steps = reader_.steps(e_.at(group.quants, i, upper_layout().quant_bytes()));
+    const std::vector<Value*> steps = reader_.steps(group.quants, i);
     Value* x = e_.at(x_, index, 64);
     Value* meta = e_.at(meta_, index, sizeof(ActMeta));
     Value* acc = nullptr;
@@ -192,8 +192,8 @@ llvm::Function* join_panels(Emitter& e, std::int64_t k) {
           auto* scales = llvm::FixedVectorType::get(e.f16(), 16);
           e.store(e.load(scales, e.at(u.scales, i, 2 * kPanelRows), 32), e.at(j.scales, i, 2 * kPanelRows),
                   32);
-          const auto high = upper.steps(e.at(u.quants, i, upper_layout().quant_bytes()));
-          const auto rest = lower.steps(e.at(at[1], i, lower_layout().quant_bytes()));
+          const auto high = upper.steps(u.quants, i);
+          const auto rest = lower.steps(at[1], i);
           const auto steps = PanelReader::joined(e, high, rest);
           for (std::int64_t s = 0; s < 8; ++s)
             e.store(steps[s], e.at(e.at(j.quants, i, whole.quant_bytes()), 64 * s), 64);

@@ -219,7 +219,7 @@ class Bench {
       if (q16) quantize(e, k);
     }
     Jit jit(e);
-    double ours = 0, bound = 0;  // seconds a byte
+    double ours = 0, bound = 0, whole = 0;  // seconds a byte
     for (const auto& [k, share] : shares) {
       const std::int64_t panel = panel_bytes(format, k);
       const std::int64_t panels = std::max<std::int64_t>(std::min(kSampleBytes, bytes / 4) / panel, 1);
@@ -248,8 +248,9 @@ class Bench {
       const double size = static_cast<double>(threads * panels * panel);
       ours += share * t_ours / size;
       bound += share * t_read / size;
+      whole += share;
     }
-    return {1 / ours, 1 / bound};
+    return {whole / ours, whole / bound};
   }
 
   void run(benchmark::State& state, Format format, std::int64_t k, std::int64_t rows, int threads) {

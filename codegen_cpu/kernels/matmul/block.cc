@@ -23,11 +23,10 @@ llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Layout* low
         PanelReader reader(e, layout, kGroupCols);
         const PanelReader::Supers supers = reader.supers(args["base"]);
         e.for_range(e.i64(0), args["blocks32"], 1, [&](Value* i) {
-          std::vector<Value*> steps = reader.steps(e.at(args["quants"], i, layout.quant_bytes()));
+          std::vector<Value*> steps = reader.steps(args["quants"], i);
           if (lower_layout) {
             PanelReader lower(e, *lower_layout, kGroupCols);
-            steps = PanelReader::joined(e, steps,
-                                        lower.steps(e.at(args["lower"], i, lower_layout->quant_bytes())));
+            steps = PanelReader::joined(e, steps, lower.steps(args["lower"], i));
           }
           Value* to = e.at(args["to"], i, at.bytes);
           for (std::size_t s = 0; s < steps.size(); ++s) {

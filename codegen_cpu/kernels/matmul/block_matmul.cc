@@ -80,7 +80,7 @@ ActPart act_part(Emitter& e, const Blocks& blocks, Value* meta, int part) {
 Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks, const Layout& layout,
                  const PanelReader::Supers& supers, const GroupParts& group, Value* i, Value* x, Value* meta,
                  Value* y) {
-  const std::vector<Value*> steps = reader.steps(e.at(group.quants, i, layout.quant_bytes()));
+  const std::vector<Value*> steps = reader.steps(group.quants, i);
   for (int part = 0; part < blocks.parts(); ++part) {
     // Nothing else runs beside the sums of one row, and few blocks fit into a core's scheduler: chains of 4 at most.
     const int chains = dot.latency() > 1 ? blocks.steps() / 4 : 1;

@@ -131,7 +131,7 @@ class PairDots : public IntegerDots {
     v.store(v.mul(most[0], v.splat(1 / kWeightLimit)), line(to, e_.i64(kGroupBlocks), 0));
     Value* by = over(kWeightLimit, most[0]);
     e_.for_range(e_.i64(0), group.blocks32, 1, [&](Value* i) {
-      const std::vector<Value*> steps = reader.steps(e_.at(group.quants, i, layout.quant_bytes()));
+      const std::vector<Value*> steps = reader.steps(group.quants, i);
       CodeFactors f{};
       for (int s = 0; s < 8; ++s) {
         if (s % (8 / parts) == 0)
@@ -199,7 +199,7 @@ class ByteDots : public IntegerDots {
     const bool whole = parts == 1 && layout.min == ScaleKind::None && layout.offset <= 128 &&
                        most_code(layout) - layout.offset <= 127;
     e_.for_range(e_.i64(0), group.blocks32, 1, [&](Value* i) {
-      const std::vector<Value*> steps = reader.steps(e_.at(group.quants, i, layout.quant_bytes()));
+      const std::vector<Value*> steps = reader.steps(group.quants, i);
       std::vector<Part> of;
       for (int p = 0; p < parts; ++p) of.push_back(part(reader, layout, group, supers, i, p));
       Value* most = parts == 2 ? v.max(of[0].most, of[1].most) : of[0].most;

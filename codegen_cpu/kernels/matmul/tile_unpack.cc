@@ -36,6 +36,7 @@ std::array<Value*, 2> pairs_of(Emitter& e, const Layout& layout, Value* step, co
 
 std::int32_t most_code(const Layout& layout) {
   if (!layout.values().empty()) return *std::max_element(layout.values().begin(), layout.values().end());
+  if (layout.index().is_trellis()) return 2 * layout.offset;  // sums of bytes
   std::int32_t most = 0;
   for (const Plane& plane : layout.planes) most += ((1 << plane.bits) - 1) << plane.at;
   return most;
@@ -98,7 +99,7 @@ TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* 
   group_ = reader_.group(base_, g);
   supers_ = reader_.supers(base_);
   Value* quants = e.at(group_.quants, i_, layout.quant_bytes());
-  steps_ = reader_.steps(quants);
+  steps_ = reader_.steps(group_.quants, i_);
   if (!ahead) return;
   for (std::int64_t line = 0; line < layout.quant_bytes(); line += 64)
     e.prefetch(e.at(e.at(quants, ahead), line), 2);

@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "codegen_cpu/decode/grid.h"
 #include "codegen_cpu/decode/planes.h"
+#include "codegen_cpu/decode/trellis.h"
 #include "codegen_cpu/vec/lut.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
@@ -42,13 +44,18 @@ void decode_floats(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
   });
 }
 
-// The row's values (0..255) in the planes of 32 columns at p, which points at the row's bytes of the first vector:
-// a step of the row is one word.
-Value* row_values(Emitter& e, const Layout& layout, Value* p) {
+// The row's values (0..255) in the planes of the i-th 32 columns of a group whose quants are at `quants`: a step of the row
+// is one word.
+Value* row_values(Emitter& e, const Layout& layout, Value* quants, Value* i, Value* row) {
+  Value* p = e.at(e.at(quants, i, layout.quant_bytes()), row, 4);
+  if (layout.index().is_trellis()) return trellis_row(e, layout, p);
   auto& b = e.b();
   auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), 8);
   Value* all = nullptr;
-  for (int i = 0; layout.planes[i].bits != 0; ++i) {
+  const bool grid = layout.index().is_grid();
+  if (grid) all = b.CreateBitCast(grid_row(e, layout, quants, i, row), words);
+  p = e.at(p, layout.index_bytes());
+  for (int i = grid ? 1 : 0; layout.planes[i].bits != 0; ++i) {
     const int bits = layout.planes[i].bits, per_vector = 8 / bits;
     Value* plane = llvm::PoisonValue::get(words);
     std::vector<llvm::Constant*> shifts;
@@ -99,9 +106,8 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
     const auto of_row = [&](ScaleKind kind, Value* entries) {
       return e.at(entries, row, entry_stride(kind) / kPanelRows);
     };
-    Value* quants = e.at(group.quants, row, 4);
     e.for_range(e.i64(0), group.blocks32, 1, [&](Value* i) {
-      Value* q = row_values(e, layout, e.at(quants, i, layout.quant_bytes()));
+      Value* q = row_values(e, layout, group.quants, i, row);
       Value* to = e.at(e.at(args["out"], g, 4 * kGroupCols), i, 128);
       for (int half = 0; half < 2; ++half) {
         const int part = half * parts / 2;
