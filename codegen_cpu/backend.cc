@@ -111,6 +111,8 @@ ExpertsInSpec experts_in_spec(const Graph& graph, const Op& op) {
   if (op.has(AttrName::limit)) s.limit = static_cast<float>(op.f32(AttrName::limit));
   s.limit_out = op.i64_or(AttrName::limit_out, 0) != 0;
   s.up_add = static_cast<float>(op.f32_or(AttrName::up_add, 0));
+  s.gate_cap = static_cast<float>(op.f32_or(AttrName::gate_cap, 0));
+  s.up_cap = static_cast<float>(op.f32_or(AttrName::up_cap, 0));
   s.out = op.out();
   return s;
 }
@@ -278,6 +280,7 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::mix:
     case OpKind::rescale:
     case OpKind::add_heads:
+    case OpKind::sinkhorn:
     case OpKind::sparsify:
     case OpKind::add:
     case OpKind::mul:

@@ -86,6 +86,8 @@ llvm::Function* join(Emitter& e, const ExpertsInSpec& s) {
                          s.gate_bias ? "_gb" : "", s.up_bias ? "_ub" : "", s.weigh ? "_w" : "");
   if (s.limit) name += cat(s.limit_out ? "_limit_out" : "_limit", float_name(*s.limit));
   if (s.up_add != 0) name += cat("_add", float_name(s.up_add));
+  if (s.gate_cap != 0) name += cat("_gate_cap", float_name(s.gate_cap));
+  if (s.up_cap != 0) name += cat("_up_cap", float_name(s.up_cap));
   name += elem_suffix(s.out);
   const std::vector<Arg> args = {in("gate"),   in("up"), i64("stride"), in("gate_bias"), in("up_bias"),
                                  in("weight"), out("y"), i64("begin"),  i64("columns"),  i64("rows")};
@@ -110,8 +112,11 @@ llvm::Function* join(Emitter& e, const ExpertsInSpec& s) {
             if (!s.limit_out) gate = v.min(v.splat(*s.limit), gate);
             up = v.max(v.splat(-*s.limit), v.min(v.splat(*s.limit), up));
           }
+          if (s.up_cap != 0) up = softcap(v, s.up_cap, up);
           if (s.up_add != 0) up = v.add(up, v.splat(s.up_add));
+          Value* capped = s.gate_cap != 0 ? softcap(v, s.gate_cap, gate) : nullptr;
           gate = activation(v, s.fn, gate);
+          if (capped) gate = v.mul(capped, gate);
           if (s.limit && s.limit_out) gate = v.min(v.splat(*s.limit), gate);
           return v.mul(gate, up);
         });

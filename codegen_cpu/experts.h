@@ -41,6 +41,7 @@ struct ExpertsInSpec : ExpertsSpec {
   std::optional<float> limit;
   bool limit_out = false;  // the gate's holds behind fn
   float up_add = 0;
+  float gate_cap = 0, up_cap = 0;  // 0: none
   ir::Elem out;
 };
 // void(x, i64 xs, routing, i64 rs, i64 rows, gate, up, gate_bias, up_bias, y, scratch, i64 worker, i64 workers)

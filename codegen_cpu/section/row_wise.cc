@@ -170,6 +170,10 @@ class RowWise : Scope {
         const auto& d = type(op.inputs[0]).dims;
         return binary(add_heads(e_, d[1].size, d[2].size, op.i64(AttrName::begin)));
       }
+      case OpKind::sinkhorn:
+        return emit_last(
+            op, rows, sinkhorn(e_, op.i64(AttrName::heads), f(op, AttrName::eps), op.i64(AttrName::rounds)),
+            {});
       case OpKind::sparsify:
         return emit_last(op, rows, sparsify(e_, last(op), f(op, AttrName::by)), {});
       case OpKind::clamp:

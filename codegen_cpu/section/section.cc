@@ -102,6 +102,7 @@ class SectionEmitter : Scope {
       case OpKind::mix:
       case OpKind::rescale:
       case OpKind::add_heads:
+      case OpKind::sinkhorn:
       case OpKind::sparsify:
       case OpKind::scale:
       case OpKind::add:

@@ -27,7 +27,8 @@ ValueId decay_gate(ir::Builder& b, ValueId x, ir::WeightId dt_bias, ir::WeightId
 
 // Bounded from below: least sigmoid(a (x + dt_bias)).
 ValueId bounded_gate(ir::Builder& b, ValueId x, const Kda& m, const std::string& prefix) {
-  const ValueId biased = b.weigh(b.shift(x, m.dt_bias, prefix + "delta_dt"), m.a, prefix + "delta_rated");
+  ValueId biased = b.weigh(b.shift(x, m.dt_bias, prefix + "delta_dt"), m.a, prefix + "delta_rated");
+  if (m.mirrored) biased = b.scale(biased, -1, prefix + "delta_mirrored");
   return b.scale(b.act(biased, ir::Fn::sigmoid, prefix + "delta_step"), m.least, prefix + "delta_gate");
 }
 
@@ -104,8 +105,8 @@ ValueId kda(ir::Builder& b, ValueId x, const Kda& m, std::int64_t layer, const s
   const ValueId gate = m.least < 0 ? bounded_gate(b, f, m, prefix) : decay_gate(b, f, m.dt_bias, m.a, prefix);
   const ValueId beta =
       b.act(linear(b, x, m.beta, prefix + "delta_b"), ir::Fn::sigmoid, prefix + "delta_beta");
-  const ValueId y = b.delta_rule({.q = unit_heads(b, q, m.heads, m.dim, m.eps, prefix + "delta_q"),
-                                  .k = unit_heads(b, k, m.heads, m.dim, m.eps, prefix + "delta_k"),
+  const ValueId y = b.delta_rule({.q = unit_heads(b, q, m.heads, m.dim, m.unit_eps, prefix + "delta_q"),
+                                  .k = unit_heads(b, k, m.heads, m.dim, m.unit_eps, prefix + "delta_k"),
                                   .v = b.heads(v, m.heads, prefix + "delta_v"),
                                   .gate = b.heads(gate, m.heads, prefix + "delta_gates"),
                                   .beta = beta,

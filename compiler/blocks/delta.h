@@ -37,12 +37,13 @@ struct Kda {
   Conv q_conv, k_conv, v_conv;
   Linear f_a, f_b;  // [dim, n_embd], [heads dim, dim]: decays are exp(a softplus(f + dt_bias)), f = f_b f_a x
   double least =
-      0;  // negative: exp(least sigmoid(a (f + dt_bias))) in their place; f_a, g_a may then be whole, without b
-  ir::WeightId dt_bias, a;  // [heads dim], [heads]
-  Linear beta;              // [heads, n_embd]
-  Linear g_a, g_b;          // the gate, as f
-  ir::WeightId norm;        // [dim]
-  double eps = 0;
+      0;  // negative: exp(least sigmoid(a (f + dt_bias))) in their place; f_a, g_a may be whole, without b
+  bool mirrored = false;         // a is -a there
+  ir::WeightId dt_bias, a;       // [heads dim], [heads]
+  Linear beta;                   // [heads, n_embd]
+  Linear g_a, g_b;               // the gate, as f
+  ir::WeightId norm;             // [dim]
+  double eps = 0, unit_eps = 0;  // of the norm; of the lengths of q and k
   Linear out;
 };
 ir::ValueId kda(ir::Builder& b, ir::ValueId x, const Kda& m, std::int64_t layer, const std::string& prefix);

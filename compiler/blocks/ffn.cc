@@ -46,6 +46,9 @@ ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& 
       up = b.clamp(up, f.limit, prefix + "ffn_up_cut");
     }
     ir::ValueId act = b.act(gate, f.fn, prefix + "ffn_act");
+    if (f.gate_cap > 0)
+      act = b.mul(b.softcap(gate, f.gate_cap, prefix + "ffn_gate_capped"), act, prefix + "ffn_capped_act");
+    if (f.up_cap > 0) up = b.softcap(up, f.up_cap, prefix + "ffn_up_capped");
     if (f.limit > 0 && f.limit_out) act = b.clamp_above(act, f.limit, prefix + "ffn_act_cut");
     h = b.mul(act, up, prefix + gated_name(f.fn));
     if (f.up_one) h = b.add(h, act, prefix + "ffn_joined");

@@ -21,7 +21,8 @@ struct Ffn {
   double limit = 0;        // of gate from above, of up both ways, before they are joined; 0: none
   bool limit_out = false;  // the gate's bound holds behind fn
   bool up_one = false;     // up + 1 is joined in place of up
-  ir::WeightId divisors;   // [n_ff] of the activation function's values, or none
+  double gate_cap = 0, up_cap = 0;  // softcap(gate) fn(gate) softcap(up), in place of fn(gate) up; 0: none
+  ir::WeightId divisors;            // [n_ff] of the activation function's values, or none
 
   explicit operator bool() const { return up.weight.valid(); }
 };

@@ -27,6 +27,20 @@ ir::ValueId sum(ir::Builder& b, ir::ValueId x, const Hyper& h, const std::string
   return total;
 }
 
+// Products of mixing, the first n, the next n and the n * n behind them each times a scale of their own. Weights hold for
+// parts of equal length: each part is laid to the front of n * n columns.
+ir::ValueId scaled_of_three(ir::Builder& b, ir::ValueId products, const Hyper& h, const std::string& prefix) {
+  const int64_t n = h.streams, size = n * n;
+  const auto name = [&](const char* part) { return prefix + part; };
+  ir::ValueId all = b.concat(b.slice(products, 0, size, name("from_weights")),
+                             b.slice(products, n, size, name("from_factors")), name("two"));
+  all = b.concat(all, b.slice(products, 2 * n, size, name("from_matrix")), name("three"));
+  all = b.weigh(all, h.scale, name("scaled"));
+  const ir::ValueId gates = b.concat(b.slice(all, 0, n, name("scaled_weights")),
+                                     b.slice(all, size, n, name("scaled_factors")), name("scaled_gates"));
+  return b.concat(gates, b.slice(all, 2 * size, size, name("scaled_matrix")), name("scaled_all"));
+}
+
 }  // namespace
 
 ir::ValueId spread(ir::Builder& b, ir::ValueId x, int64_t streams, const std::string& prefix) {
@@ -36,13 +50,21 @@ ir::ValueId spread(ir::Builder& b, ir::ValueId x, int64_t streams, const std::st
 HyperRead hyper_read(ir::Builder& b, ir::ValueId x, const Hyper& h, const std::string& prefix) {
   const auto name = [&](const char* part) { return prefix + part; };
   const ir::ValueId normed = b.rms_norm(x, {}, h.norm_eps, name("norm"));
-  ir::ValueId gates = b.weigh(b.matmul(normed, h.fn, name("products")), h.scale, name("mixes"));
-  gates = b.act(b.shift(gates, h.base, name("shifted")), ir::Fn::sigmoid, name("gates"));
+  ir::ValueId products = b.matmul(normed, h.fn, name("products"));
+  HyperRead r;
+  if (h.rounds > 0) {
+    products = b.shift(scaled_of_three(b, products, h, prefix), h.base, name("mixes"));
+    r.matrix = b.slice(products, 2 * h.streams, h.streams * h.streams, name("matrix_logits"));
+    r.matrix = b.sinkhorn(r.matrix, h.streams, h.eps, h.rounds, name("matrix"));
+    products = b.slice(products, 0, 2 * h.streams, name("gate_logits"));
+  } else {
+    products = b.shift(b.weigh(products, h.scale, name("mixes")), h.base, name("shifted"));
+  }
+  const ir::ValueId gates = b.act(products, ir::Fn::sigmoid, name("gates"));
   const bool head = b.type(gates).dims.back().size == h.streams;
   const ir::ValueId weights = head ? gates : b.slice(gates, 0, h.streams, name("weights"));
   const ir::ValueId weighed = b.mul_heads(b.heads(x, h.streams, name("heads")), weights, name("weighed"));
   const ir::ValueId read = sum(b, b.merge_heads(weighed, name("merged")), h, name("sum"));
-  HyperRead r;
   r.x = b.add(read, b.scale(sum(b, x, h, name("plain")), h.eps, name("eps")), name("read"));
   if (!head) {
     const ir::ValueId factors = b.slice(gates, h.streams, h.streams, name("factor_gates"));
@@ -51,10 +73,21 @@ HyperRead hyper_read(ir::Builder& b, ir::ValueId x, const Hyper& h, const std::s
   return r;
 }
 
-ir::ValueId hyper_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, ir::ValueId factors,
+ir::ValueId stream_mean(ir::Builder& b, ir::ValueId x, int64_t streams, const std::string& name) {
+  return b.scale(sum(b, x, {.streams = streams}, name + "_sum"), 1 / double(streams), name);
+}
+
+ir::ValueId hyper_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, const HyperRead& read,
                         const Hyper& h, const std::string& prefix, const std::string& name) {
   const int64_t n = width(b, x, h);
   const ir::ValueId one = b.heads(result, 1, prefix + "result");
+  if (h.rounds > 0) {
+    const ir::ValueId kept =
+        b.mix(b.heads(x, h.streams, prefix + "streams"), read.matrix, 0, prefix + "kept");
+    const ir::ValueId added = b.mix(one, read.factors, 0, prefix + "added");
+    return b.merge_heads(b.add(kept, added, prefix + "written"), name);
+  }
+  const ir::ValueId factors = read.factors;
   const ir::ValueId eps = b.scale(result, h.eps, prefix + "result_eps");
   std::vector<ir::ValueId> streams;
   for (int64_t s = 0; s < h.streams; s++) {

@@ -4,7 +4,10 @@
 //   gates = sigmoid(scale * (fn . norm(all streams)) + base), scale one for the weights and one for the factors
 //   reads sum over s of (gates[s] + eps) stream[s];  stream[s] += (magnitude * gates[n + s] + eps) * result
 //
-// Names of the values, after the prefix of the place: mixes gates read, then factors and written.
+// With mixing the streams a result is added to are mixed before, by a matrix from n * n further rows of the product that
+// sinkhorn makes almost doubly stochastic (its scale is one more), and the factors have no eps.
+//
+// Names of the values, after the prefix of the place: mixes gates read, then factors, with mixing matrix and kept, and written.
 #pragma once
 
 #include <string>
@@ -19,6 +22,7 @@ struct Hyper {
   ir::WeightId base;    // one for each row of fn
   ir::WeightId scale;   // [2]; of the head: [1]
   double norm_eps = 0, eps = 0, magnitude = 1;
+  int64_t rounds = 0;  // of sinkhorn; 0: streams are not mixed. fn: [2 streams + streams^2, ...], scale: [3]
 
   explicit operator bool() const { return streams > 0; }
 };
@@ -29,12 +33,16 @@ ir::ValueId spread(ir::Builder& b, ir::ValueId x, int64_t streams, const std::st
 struct HyperRead {
   ir::ValueId x;        // [T, n_embd]
   ir::ValueId factors;  // [T, streams], none of the head
+  ir::ValueId matrix;   // [T, streams * streams] with mixing
 };
 // x [T, streams * n_embd].
 HyperRead hyper_read(ir::Builder& b, ir::ValueId x, const Hyper& h, const std::string& prefix);
 
 // The streams x with a block's result [T, n_embd] added; the last value is `name`.
-ir::ValueId hyper_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, ir::ValueId factors,
+ir::ValueId hyper_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, const HyperRead& read,
                         const Hyper& h, const std::string& prefix, const std::string& name);
+
+// The streams' mean [T, n_embd].
+ir::ValueId stream_mean(ir::Builder& b, ir::ValueId x, int64_t streams, const std::string& name);
 
 }  // namespace gc::blocks

@@ -12,7 +12,8 @@ class Latent {
     const ir::ValueId query = queries(x);  // [T, heads, nope + turned]
     const ir::ValueId kv = linear(b_, x, a_.kv_a, name("kv_a"));
     const ir::ValueId latent =
-        norm(b_, b_.slice(kv, 0, a_.rank, name("kv_c_raw")), a_.kv_a_norm, name("kv_c"));
+        norm(b_, a_.turned > 0 ? b_.slice(kv, 0, a_.rank, name("kv_c_raw")) : kv, a_.kv_a_norm, name("kv_c"));
+    if (a_.turned == 0) return project(x, unturned(query, latent, layer));
     ir::ValueId k_pe = b_.slice(kv, a_.rank, a_.turned, name("k_pe"));
     k_pe = b_.heads(norm(b_, k_pe, a_.k_pe_norm, name("k_pe_norm")), 1, name("k_pe_head"));
     if (a_.rope) k_pe = b_.rope(k_pe, *a_.rope, name("k_rope"));
@@ -45,6 +46,13 @@ class Latent {
     return b_.matmul_heads(y, a_.v_b, name("attn_out"));
   }
 
+  // Absorbed, of heads that don't turn at all: the latent is the key as it is the value.
+  ir::ValueId unturned(ir::ValueId query, ir::ValueId latent, int64_t layer) {
+    const ir::ValueId q = b_.matmul_heads(query, a_.k_b, name("q_absorbed"));
+    const ir::ValueId kv = b_.heads(latent, 1, name("kv_c_head"));
+    return b_.matmul_heads(attend(q, kv, kv, "attn_latent", layer), a_.v_b, name("attn_out"));
+  }
+
   ir::ValueId plain(ir::ValueId query, ir::ValueId latent, ir::ValueId k_pe, int64_t layer) {
     const ir::ValueId kv = b_.heads(linear(b_, latent, a_.kv_b, name("kv")), a_.n_head, name("kv_heads"));
     ir::ValueId q = turned(query), k, v = kv;
@@ -67,7 +75,8 @@ class Latent {
     const ir::StateId state = kv_state(
         b_, layer, {.n_head = a_.n_head, .n_head_kv = kd[1].size, .k_dim = kd[2].size, .v_dim = vd[2].size},
         a_.window);
-    return b_.attention(q, k, v, state, {.scale = a_.scale, .window = a_.window, .sinks = a_.sinks},
+    return b_.attention(q, k, v, state,
+                        {.scale = a_.scale, .window = a_.window, .sinks = a_.sinks, .reach = a_.reach},
                         name(result));
   }
 

@@ -21,9 +21,12 @@ namespace gc::blocks {
 
 struct LatentAttention {
   int64_t n_head = 0;
-  int64_t nope = 0, turned = 0,
-          v_dim = 0;  // of a head: query and key that don't turn (plain: may be 0), and do; value
-  int64_t rank = 0;   // of the latent
+  int64_t
+      nope = 0,
+      turned = 0,
+      v_dim =
+          0;  // of a head: query and key that don't turn (plain: may be 0), and do (absorbed: may be 0); value
+  int64_t rank = 0;  // of the latent
 
   Linear q_a, q;  // q of q_a's result where that is given
   Norm q_a_norm;
@@ -36,6 +39,7 @@ struct LatentAttention {
   std::optional<Temper> temper;
   double scale = 1;
   int64_t window = 0;
+  int64_t reach = 0;  // positions for which this is right; 0: all
   ir::WeightId sinks;
   Linear gate;  // as Attention's
   ir::Fn gate_fn = ir::Fn::sigmoid;

@@ -1,5 +1,7 @@
 #include "compiler/blocks/layer.h"
 
+#include "compiler/base/error.h"
+
 namespace gc::blocks {
 namespace {
 
@@ -39,16 +41,33 @@ ir::ValueId layer_of_streams(ir::Builder& b, ir::ValueId x, const Layer& l, int6
   HyperRead in = hyper_read(b, x, l.attn_hyper, attn);
   ir::ValueId h = norm(b, in.x, l.attn_norm, l.prefix + "attn_norm");
   h = attention_branch(b, h, l, layer);
-  x = hyper_write(b, x, h, in.factors, l.attn_hyper, attn, l.prefix + "attn_residual");
+  x = hyper_write(b, x, h, in, l.attn_hyper, attn, l.prefix + "attn_residual");
   in = hyper_read(b, x, l.ffn_hyper, ffn);
   h = ffn_branch(b, norm(b, in.x, l.ffn_norm, l.prefix + "ffn_norm"), in.x, l);
-  return hyper_write(b, x, h, in.factors, l.ffn_hyper, ffn, l.prefix + "l_out");
+  return hyper_write(b, x, h, in, l.ffn_hyper, ffn, l.prefix + "l_out");
+}
+
+ir::ValueId layer_over_depth(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer,
+                             KeptResiduals& kept) {
+  const std::string attn = l.prefix + "attn_res_", ffn = l.prefix + "ffn_res_";
+  ir::ValueId h = read_residuals(b, x, kept, l.residuals, l.attn_score, attn);
+  const bool keeps = layer % l.residuals.every == 0;
+  if (keeps) keep_residual(b, x, kept, l.residuals, attn);
+  h = attention_branch(b, norm(b, h, l.attn_norm, l.prefix + "attn_norm"), l, layer);
+  x = keeps ? h : b.add(x, h, l.prefix + "attn_residual");
+  h = read_residuals(b, x, kept, l.residuals, l.ffn_score, ffn);
+  h = ffn_branch(b, norm(b, h, l.ffn_norm, l.prefix + "ffn_norm"), h, l);
+  return b.add(x, h, l.prefix + "l_out");
 }
 
 }  // namespace
 
-ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer) {
+ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer, KeptResiduals* kept) {
   if (l.attn_hyper) return layer_of_streams(b, x, l, layer);
+  if (l.residuals) {
+    GC_CHECK(kept != nullptr);
+    return layer_over_depth(b, x, l, layer, *kept);
+  }
   if (l.parallel) {
     const ir::ValueId normed = norm(b, x, l.attn_norm, l.prefix + "attn_norm");
     const ir::ValueId attn = attention_branch(b, normed, l, layer);

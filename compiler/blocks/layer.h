@@ -3,6 +3,7 @@
 //
 //   in turn:   h = x + post(attention(norm(x)));  y = h + post(ffn(norm(h)))
 //   parallel:  y = x + attention(norm(x)) + ffn(norm'(x)), norm' the ffn's own norm or attention's
+//   over depth: branches read a mix of x and earlier residual streams (residuals.h), and are added to x
 //
 // A recurrent layer has a mixer in attention's place, or beside it.
 //
@@ -22,6 +23,7 @@
 #include "compiler/blocks/moe.h"
 #include "compiler/blocks/norm.h"
 #include "compiler/blocks/recurrent.h"
+#include "compiler/blocks/residuals.h"
 #include "compiler/ir/builder.h"
 
 namespace gc::blocks {
@@ -38,10 +40,13 @@ struct Layer {
   Norm moe_norm;  // of the layer's input: what the experts see; their results are added at the end
   bool parallel = false;
   Hyper attn_hyper, ffn_hyper;  // x has several streams, which attention and network read and add to
-  double branch_scale = 1;      // of both branches, before they are added
+  Residuals residuals;
+  ir::WeightId attn_score, ffn_score;  // of residuals: [1, n_embd]
+  double branch_scale = 1;             // of both branches, before they are added
 };
 
-// x [T, n_embd] -> [T, n_embd]. `layer` numbers the layer's state.
-ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer);
+// x [T, n_embd] -> [T, n_embd]. `layer` numbers the layer's state; `kept`: of layers with residuals, one for all.
+ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer,
+                  KeptResiduals* kept = nullptr);
 
 }  // namespace gc::blocks

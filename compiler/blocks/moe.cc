@@ -28,6 +28,7 @@ ir::ValueId moe(ir::Builder& b, ir::ValueId x, ir::ValueId routed, const Moe& m,
         b.experts_out(second, weights, m.second_down, {}, /*weigh=*/true, prefix + "ffn_moe_second");
     y = b.add(y, b.scale(z, m.second_scale, prefix + "ffn_moe_second_scaled"), prefix + "ffn_moe_both");
   }
+  y = norm(b, y, m.latent_norm, prefix + "ffn_latent_norm");
   if (m.latent_out) y = linear(b, y, m.latent_out, prefix + "ffn_latent_out");
   if (m.shared) {
     y = b.add(y, ffn(b, x, m.shared, prefix + "ffn_shexp_"), prefix + "ffn_moe_sum");

@@ -2,7 +2,7 @@
 // summed; a shared expert, an ordinary network that all tokens go through, may be added, weighed by a gate of its own.
 //
 // Names of the values, after the layer's prefix: ffn_moe_logits [T, experts], ffn_moe_weights (0 for the experts not
-// chosen), ffn_moe_act [T, used, n_ff], ffn_moe_out [T, n_embd] (between ffn_latent and ffn_latent_out, where experts are smaller); of the shared expert those of ffn.h after ffn_shexp_, or
+// chosen), ffn_moe_act [T, used, n_ff], ffn_moe_out [T, n_embd] (between ffn_latent and ffn_latent_norm, ffn_latent_out, where experts are smaller); of the shared expert those of ffn.h after ffn_shexp_, or
 // with a gate ffn_shexp_gate, ffn_shexp_act and ffn_shexp_out; ffn_moe_sum.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "compiler/blocks/ffn.h"
 #include "compiler/blocks/linear.h"
+#include "compiler/blocks/norm.h"
 #include "compiler/ir/builder.h"
 
 namespace gc::blocks {
@@ -23,6 +24,7 @@ struct Moe {
 
   Linear latent_in,
       latent_out;  // around the experts, which are smaller than the model: [n, n_embd], [n_embd, n], or none
+  Norm latent_norm;  // of what they give, before latent_out
 
   Ffn shared;  // or none
   // A shared expert whose result is multiplied by sigmoid(gate x): a mixture of one expert, its tensors those of a stack

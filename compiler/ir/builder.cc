@@ -127,6 +127,8 @@ ValueId Builder::experts_in(ValueId x, ValueId routing, const ExpertsArgs& args,
   if (args.limit != 0) op.set_f32(AttrName::limit, args.limit);
   if (args.limit != 0 && args.limit_out) op.set_i64(AttrName::limit_out, 1);
   if (args.up_add != 0) op.set_f32(AttrName::up_add, args.up_add);
+  if (args.gate_cap != 0) op.set_f32(AttrName::gate_cap, args.gate_cap);
+  if (args.up_cap != 0) op.set_f32(AttrName::up_cap, args.up_cap);
   return emit1(op, name);
 }
 
@@ -246,6 +248,7 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
   if (args.cap != 0) op.set_f32(AttrName::cap, args.cap);
   if (args.alibi != 0) op.set_f32(AttrName::alibi, args.alibi);
   if (args.ahead) op.set_i64(AttrName::ahead, 1);
+  if (args.reach > 0) op.set_i64(AttrName::reach, args.reach);
   return emit1(op, name);
 }
 
@@ -274,6 +277,14 @@ ValueId Builder::rescale(ValueId like, ValueId x, std::string name) {
 ValueId Builder::add_heads(ValueId x, ValueId y, int64_t begin, std::string name) {
   Op op{OpKind::add_heads, {x, y}};
   op.set_i64(AttrName::begin, begin);
+  return emit1(op, name);
+}
+
+ValueId Builder::sinkhorn(ValueId x, int64_t heads, double eps, int64_t rounds, std::string name) {
+  Op op{OpKind::sinkhorn, {x}};
+  op.set_i64(AttrName::heads, heads);
+  op.set_f32(AttrName::eps, eps);
+  op.set_i64(AttrName::rounds, rounds);
   return emit1(op, name);
 }
 

@@ -53,6 +53,7 @@ struct AttentionArgs {
   WeightId bias;       // [buckets * heads], of distances, or none
   int64_t buckets = 0;
   bool ahead = false;  // later positions are seen too (`window` of them): the step has the whole sequence
+  int64_t reach = 0;   // positions for which this is right; 0: all
 };
 
 struct SsmArgs {
@@ -90,6 +91,7 @@ struct ExpertsArgs {
   bool weigh = false;            // routing weights count here, before fn
   double limit = 0, up_add = 0;  // see ops.def; 0: none
   bool limit_out = false;
+  double gate_cap = 0, up_cap = 0;  // 0: none
 };
 
 class Builder {
@@ -134,6 +136,7 @@ class Builder {
   ValueId rescale(ValueId like, ValueId x, std::string name);  // [T, d], [T, H, d] -> [T, H, d]
   ValueId add_heads(ValueId x, ValueId y, int64_t begin,
                     std::string name);  // [T, H, d] + [T, d] from head begin on
+  ValueId sinkhorn(ValueId x, int64_t heads, double eps, int64_t rounds, std::string name);
   ValueId sparsify(ValueId x, double by, std::string name);
   // Recurrences, see ops.def. fn: none, or what the convolution's sums go through.
   ValueId conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state,

@@ -72,6 +72,14 @@ class RowRules : Rules {
         expect(op_.i64(AttrName::begin) >= 0 && op_.i64(AttrName::begin) <= in(0).dims[1].size, "begin ",
                op_.i64(AttrName::begin), " of ", to_string(in(0)));
         return {in(0)};
+      case OpKind::sinkhorn: {
+        f32_in(0);
+        const int64_t n = op_.i64(AttrName::heads);
+        expect(n > 0 && n <= 16 && last(0) == n * n, n, " rows of as many, at most 16, operand is ",
+               to_string(in(0)));
+        expect(op_.i64(AttrName::rounds) > 0, "rounds ", op_.i64(AttrName::rounds));
+        return {in(0)};
+      }
       case OpKind::sparsify:
         f32_in(0);
         expect(last(0) > 1, "needs several values, operand is ", to_string(in(0)));

@@ -76,6 +76,9 @@ class ProductRules : Rules {
     expect(gated || (!op_.has(AttrName::limit) && !op_.has(AttrName::up_add)),
            "limit and up_add go with gate");
     expect(op_.has(AttrName::limit) || !op_.has(AttrName::limit_out), "limit_out goes with limit");
+    for (AttrName cap : {AttrName::gate_cap, AttrName::up_cap})
+      expect(!op_.has(cap) || (gated && op_.f32(cap) > 0),
+             "gate_cap and up_cap go with gate and are above 0");
     biases_of("gate_bias", experts, rows);
     biases_of("up_bias", experts, rows);
     return {with_out({Elem::F32, {in(0).dims[0], Dim::of(used), Dim::of(joined ? rows / 2 : rows)}})};

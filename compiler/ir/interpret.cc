@@ -89,6 +89,10 @@ class RowOps : StepOps {
             out().row(i)[j] = in(0).row(i)[j] + (adds ? in(1).row(i / heads)[j] : 0);
         }
         return;
+      case OpKind::sinkhorn:
+        return each_row([&](const float* x, float* y, int64_t) {
+          sinkhorn_row(x, op.i64(AttrName::heads), op.f32(AttrName::eps), op.i64(AttrName::rounds), y);
+        });
       case OpKind::sparsify:
         return each_row(
             [&](const float* x, float* y, int64_t n) { sparsify_row(x, op.f32(AttrName::by), n, y); });

@@ -139,6 +139,7 @@ class Products : StepOps {
     const bool behind = op_.i64_or(AttrName::limit_out, 0) != 0;
     const float by = op_.i64_or(AttrName::weigh, 0) ? weight : 1;
     const float limit = float(op_.f32_or(AttrName::limit, 0)), add = float(op_.f32_or(AttrName::up_add, 0));
+    const double gate_cap = op_.f32_or(AttrName::gate_cap, 0), up_cap = op_.f32_or(AttrName::up_cap, 0);
     std::vector<float> up, gate;
     multiply_expert("up", "up_bias", expert, x, up);
     if (joined) {
@@ -156,7 +157,8 @@ class Products : StepOps {
       float g = by * gate[i];
       if (limited) u = std::clamp(u, -limit, limit);
       if (limited && !behind) g = std::min(g, limit);
-      g = apply(op_.fn(), g);
+      u = cap_of(u, up_cap);
+      g = (gate_cap > 0 ? cap_of(g, gate_cap) : 1) * apply(op_.fn(), g);
       if (limited && behind) g = std::min(g, limit);
       y[i] = g * (u + add);
     }

@@ -127,6 +127,8 @@ TEST(Interpret, Streams) {
   const float a = 1 / std::sqrt(13.0f), b = std::sqrt(5.0f) / 5;
   expect_near(eval(parts + "%y = rescale(%f, %h)", 4, 2), {0, 1, 2 * a, 3 * a, 1, 2, 3 * b, 4 * b});
   expect_near(eval(parts + "%y = add_heads(%h, %f) {begin = 1}", 4, 2), {0, 1, 2, 4, 1, 2, 4, 6});
+  // Logits 0 1 / 2 3: softmax a, b in both rows; columns over their sums, transposed.
+  expect_near(eval("%y = sinkhorn(%x) {eps = 0, heads = 2, rounds = 1}", 4, 1), {0.5f, 0.5f, 0.5f, 0.5f});
   expect_near(eval("%y = sparsify(%x) {by = 1}", 4, 1), {0, 0, 0, 1.5f - std::sqrt(5.0f / 3)});
 }
 

@@ -134,6 +134,28 @@ void rescale_row(const float* like, const float* x, int64_t n, float* y) {
   for (int64_t i = 0; i < n; i++) y[i] = x[i] * by;
 }
 
+void sinkhorn_row(const float* x, int64_t n, double eps, int64_t rounds, float* y) {
+  std::vector<double> m(x, x + n * n);
+  const auto divide = [&](int64_t first, int64_t stride) {
+    double sum = eps;
+    for (int64_t i = 0; i < n; i++) sum += m[size_t(first + i * stride)];
+    for (int64_t i = 0; i < n; i++) m[size_t(first + i * stride)] /= sum;
+  };
+  for (int64_t s = 0; s < n; s++) {
+    const auto row = m.begin() + std::ptrdiff_t(s * n);
+    const double most = *std::max_element(row, row + n);
+    double sum = 0;
+    for (int64_t d = 0; d < n; d++) sum += row[d] = std::exp(row[d] - most);
+    for (int64_t d = 0; d < n; d++) row[d] = row[d] / sum + eps;
+  }
+  for (int64_t i = 0; i < rounds; i++) {
+    for (int64_t s = 0; i > 0 && s < n; s++) divide(s * n, 1);
+    for (int64_t d = 0; d < n; d++) divide(d, n);
+  }
+  for (int64_t s = 0; s < n; s++)
+    for (int64_t d = 0; d < n; d++) y[d * n + s] = float(m[size_t(s * n + d)]);
+}
+
 void sparsify_row(const float* x, double by, int64_t n, float* y) {
   double mean = 0, squares = 0;
   for (int64_t i = 0; i < n; i++) mean += x[i];

@@ -25,6 +25,8 @@ void mix_row(const float* x, const float* factors, double plus, int64_t from, in
              float* y);
 // x, as long as `like`.
 void rescale_row(const float* like, const float* x, int64_t n, float* y);
+// n rows of n logits, see ops.def.
+void sinkhorn_row(const float* x, int64_t n, double eps, int64_t rounds, float* y);
 // max(0, x - mean - by * deviation)
 void sparsify_row(const float* x, double by, int64_t n, float* y);
 // cap * tanh(x / cap); without a cap x

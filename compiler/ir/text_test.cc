@@ -59,6 +59,7 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %mx = mix(%kh, %mf) {plus = 1}
     %rs = rescale(%r1, %mx)
     %ah = add_heads(%rs, %r1) {begin = 1}
+    %sk = sinkhorn(%mf) {eps = 0.5, heads = 2, rounds = 3}
     %sy = sparsify(%r1) {by = 1.5}
     %m = merge_heads(%at)
     %g = act(%k) {fn = gelu_tanh}
@@ -71,7 +72,7 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %dr = delta_rule(%ch, %ch, %ss, %ga, %ga, dr, rows) {scale = 0.5, in_turn = true}
     %da = decay_attention(%ch, %ch, %dr, da, rows) {scale = 1, by = 0.5, alibi = 8}
     %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
-    %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, limit_out = true, fn = gelu_quick, used = 4, joined = true, up_add = 1}
+    %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, limit_out = true, fn = gelu_quick, used = 4, joined = true, up_add = 1, gate_cap = 4, up_cap = 25}
     %eo = experts_out(%ei, %ro, down = weight "ed": f32[64, 64, 32]) {weigh = true}
     %"odd \"name\"\x07" = add(%g4, %k)
   }

@@ -119,6 +119,7 @@ class Match {
     fused.set_f32(AttrName::scale, op.f32(AttrName::scale));
     if (op.has(AttrName::cap)) fused.set_f32(AttrName::cap, op.f32(AttrName::cap));
     if (op.has(AttrName::ahead)) fused.set_i64(AttrName::ahead, op.i64(AttrName::ahead));
+    if (op.has(AttrName::reach)) fused.set_i64(AttrName::reach, op.i64(AttrName::reach));
     if (op.has(AttrName::alibi)) fused.set_f32(AttrName::alibi, op.f32(AttrName::alibi));
     fused.results = e_.op(merge_).results;
     return fused;

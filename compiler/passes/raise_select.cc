@@ -27,6 +27,7 @@ bool is_row_wise(OpKind kind) {
     case OpKind::mul:
     case OpKind::act:
     case OpKind::softcap:
+    case OpKind::sinkhorn:
     case OpKind::sparsify:
     case OpKind::concat:
     case OpKind::glu:

@@ -54,6 +54,7 @@ Split split_of(OpKind kind) {
     case OpKind::mix:
     case OpKind::rescale:
     case OpKind::add_heads:
+    case OpKind::sinkhorn:
     case OpKind::sparsify:
     case OpKind::rms_norm:
     case OpKind::layer_norm:
@@ -177,11 +178,19 @@ class Planner {
         plan_.states[op.state.index].layer = part - 1;
       Step step{i, split_of(op.kind), over_outputs(graph().value(op.results[0]).type), Meet::None};
       if (step.split == Split::View) continue;
-      if (op.kind == OpKind::softcap && writer_split(op.inputs[0]) == Split::Panels)
-        step.split = Split::Columns;
+      if (op.kind == OpKind::softcap && writer_split(op.inputs[0]) == Split::Panels &&
+          readers(op.inputs[0]) == 1)
+        step.split = Split::Columns;  // in place of its operand
       plan_.steps.push_back(step);
     }
     while (part < n_layer + 2) plan_.section[++part] = plan_.steps.size();
+  }
+
+  int readers(ValueId id) const {
+    int n = 0;
+    for (const Op& op : plan_.graph.ops)
+      n += static_cast<int>(std::count(op.inputs.begin(), op.inputs.end(), id));
+    return n;
   }
 
   // The op that stores a value, through views.
@@ -353,6 +362,8 @@ class Planner {
                  "two lengths of short contexts: ", most, " and ", plan_.short_context);
         if (most > 0) plan_.short_context = most;
       }
+    for (const Op& op : graph().ops)
+      if (op.has(ir::AttrName::reach)) limit_positions(op.i64(ir::AttrName::reach));
     for (const Op& op : graph().ops)
       if (op.kind == OpKind::embed_position)
         limit_positions(graph().weight(op.one("table")->weight).shape[0]);

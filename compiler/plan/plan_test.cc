@@ -83,6 +83,23 @@ TEST(Plan, ResidualStaysInPlaceAndMatricesTakeTurns) {
   EXPECT_EQ(plan.arena.per_row, 2 * 128 + 128 + 128);  // two products, the residual, the norm
 }
 
+// A product is capped in its own place only where nothing else reads it.
+TEST(Plan, ACappedProductThatIsReadAgainStays) {
+  for (const bool again : {false, true}) {
+    ir::Builder b("capped.step");
+    const ir::ValueId x = b.embed(b.weight("token_embd.weight", Format::F32, {kVocab, kEmbd}), "x");
+    b.begin_layer(x);
+    const ir::ValueId y = b.matmul(x, b.weight("w", Format::F32, {kEmbd, kEmbd}), "y");
+    const ir::ValueId capped = b.softcap(y, 4, "capped");
+    const ir::ValueId end = b.mul(again ? y : x, capped, "end");
+    b.end_layers(end);
+    b.output(b.select(end, "rows"));
+    const Plan plan = make_plan(b.take(), TestBackend());
+    const Buffer &from = plan.buffers[y.index], &to = plan.buffers[capped.index];
+    EXPECT_EQ(from.place == to.place && from.offset == to.offset, !again);
+  }
+}
+
 TEST(Plan, RefusesByNameWhatTheBackendLacks) {
   ir::Builder b("bad.step");
   const ir::ValueId x = b.embed(b.weight("token_embd.weight", Format::F32, {kVocab, kEmbd}), "x");

@@ -1,6 +1,9 @@
 #include "codegen_cpu/kernels/streams/streams.h"
 
+#include <limits>
+
 #include "codegen_cpu/kernels/row_out/row_out.h"
+#include "codegen_cpu/vec/math.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/strings.h"
 
@@ -89,6 +92,44 @@ llvm::Function* add_heads(Emitter& e, std::int64_t heads, std::int64_t n, std::i
                   copy(0, begin, false);
                   copy(begin, heads, true);
                 });
+}
+
+llvm::Function* sinkhorn(Emitter& e, std::int64_t n, float eps, std::int64_t rounds) {
+  const std::string name = cat("sinkhorn_", n, "_eps", float_name(eps), "_", rounds);
+  return e.function(name, {ptr("x"), i64("xs"), ptr("y"), i64("ys"), i64("rows")}, [&](const Args& a) {
+    Vec v(e);
+    auto& b = e.b();
+    const int count = static_cast<int>(n);
+    e.for_range(e.i64(0), a["rows"], 1, [&](Value* row) {
+      Value* x = e.at(a["x"], row, a["xs"]);
+      Value* y = e.at(a["y"], row, a["ys"]);
+      // A vector is a row of the matrix; its lanes from n on stay 0.
+      std::vector<Value*> m;
+      const auto over_its_sum = [&](Value* r, double more) {
+        return v.div(r, v.splat(b.CreateFAdd(v.reduce_add(r), e.f32(more))));
+      };
+      for (std::int64_t s = 0; s < n; ++s) {
+        Value* logits = v.load(e.at(x, 4 * n * s), count);
+        Value* lowest = v.splat(-std::numeric_limits<float>::infinity());
+        std::vector<int> lanes;
+        for (int i = 0; i < Vec::kLanes; ++i) lanes.push_back(i < count ? i : Vec::kLanes + i);
+        Value* most = v.reduce_max(b.CreateShuffleVector(logits, lowest, lanes));
+        Value* r = over_its_sum(v.first(exp(v, v.sub(logits, v.splat(most))), count), 0);
+        m.push_back(v.first(v.add(r, v.splat(eps)), count));
+      }
+      for (std::int64_t i = 0; i < rounds; ++i) {
+        if (i > 0)
+          for (Value*& r : m) r = over_its_sum(r, eps);
+        Value* sums = v.splat(eps);
+        for (Value* r : m) sums = v.add(sums, r);
+        for (Value*& r : m) r = v.first(v.div(r, sums), count);
+      }
+      for (std::int64_t s = 0; s < n; ++s)
+        for (std::int64_t d = 0; d < n; ++d)
+          e.store(b.CreateExtractElement(m[static_cast<std::size_t>(s)], static_cast<std::uint64_t>(d)),
+                  e.at(y, 4 * (d * n + s)), 4);
+    });
+  });
 }
 
 llvm::Function* sparsify(Emitter& e, std::int64_t n, float by) {

@@ -22,7 +22,11 @@ llvm::Function* rescale(Emitter& e, std::int64_t heads, std::int64_t n);
 // y[h] = x0[h] + x1 for h >= begin, x0[h] below
 llvm::Function* add_heads(Emitter& e, std::int64_t heads, std::int64_t n, std::int64_t begin);
 
-// void(x, i64 xs, y, i64 ys, i64 rows): y = max(0, x - mean - by * deviation), the deviation's squares over n - 1.
+// void(x, i64 xs, y, i64 ys, i64 rows) for both.
+
+// A row's n x n logits as a matrix whose rows and columns sum to almost 1, transposed; n <= 16. See ops.def.
+llvm::Function* sinkhorn(Emitter& e, std::int64_t n, float eps, std::int64_t rounds);
+// y = max(0, x - mean - by * deviation), the deviation's squares over n - 1.
 llvm::Function* sparsify(Emitter& e, std::int64_t n, float by);
 
 }  // namespace gc::cpu

@@ -54,6 +54,25 @@ TEST(Streams, AsTheInterpreterHasThem) {
   }
 }
 
+TEST(Sinkhorn, MakesRowsAndColumnsSumToOne) {
+  for (const Isa* isa : host_isas()) {
+    for (std::int64_t n : {2, 4, 16}) {
+      Kernels k(*isa);
+      const std::string name = k.name(sinkhorn(k.e(), n, 1e-6f, 20));
+      Buffer<float> x(kRows * n * n), y(kRows * n * n), want(kRows * n * n);
+      testing::fill_random(x, 4);
+      k.get<Unary>(name)(x.data(), 4 * n * n, y.data(), 4 * n * n, kRows);
+      for (std::int64_t t = 0; t < kRows; ++t)
+        ir::sinkhorn_row(&x[t * n * n], n, 1e-6f, 20, &want[t * n * n]);
+      EXPECT_LT(testing::error(y.data(), want.data(), y.size()), 2e-6) << isa->name << " " << n;
+      float row = 0, column = 0;
+      for (std::int64_t i = 0; i < n; ++i) row += y[i], column += y[i * n];
+      EXPECT_NEAR(row, 1, 1e-3);
+      EXPECT_NEAR(column, 1, 1e-3);
+    }
+  }
+}
+
 TEST(Sparsify, CutsByTheRowsOwnSpread) {
   for (const Isa* isa : host_isas()) {
     for (std::int64_t n : {20, 64, 200}) {

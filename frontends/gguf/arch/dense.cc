@@ -32,6 +32,8 @@ struct Shared {
   bool ahead = false;              // later positions are seen too
   ir::RopeArgs rope, local_rope;
   LatentSizes latent, local_latent;  // where the form has it
+  blocks::Residuals residuals;
+  double gate_cap = 0, up_cap = 0;
   std::optional<blocks::Temper> temper;
   double out_scale = 1;
   double alibi = 0, clamp = 0, attention_scale = 0, embedding_scale = 0, residual_scale = 0, logit_scale = 0;
@@ -115,6 +117,14 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
   if (f.latent.there) {
     k.latent = latent_sizes(keys, f, k.rope, /*local=*/false);
     k.local_latent = f.latent.local_sizes ? latent_sizes(keys, f, k.local_rope, /*local=*/true) : k.latent;
+  }
+  if (f.residuals) {
+    const std::uint32_t every = keys.file().get_u32(keys.full("attn_res.block_size"), 0);
+    if (every > 0) k.residuals = {.every = keys.size("attn_res.block_size"), .eps = k.s.eps};
+  }
+  if (f.situ) {
+    k.gate_cap = keys.positive("activation.situ_beta");
+    k.up_cap = keys.factor("activation.situ_linear_beta");
   }
   k.alibi = f.alibi_key ? keys.factor("attention.max_alibi_bias", f.alibi) : f.alibi;
   if (f.clamp_key) k.clamp = keys.factor("attention.clamp_kqv");
@@ -278,6 +288,7 @@ blocks::LatentAttention latent_attention_of(Tensors& tensors, const Form& f, con
   blocks::LatentAttention a = latent_of(tensors, f, slides ? k.local_latent : k.latent, prefix,
                                         k.s.heads[layer].n_head, k.s.n_embd, k.s.eps);
   if (turns(f, k, layer)) a.rope = slides ? k.local_rope : k.rope;
+  if (!a.rope) a.reach = f.reach;  // which RoPE's tables bound else
   a.temper = k.temper;
   a.window = k.windows[layer];
   a.sinks = sinks_of(tensors, f, prefix, a.n_head);
@@ -293,19 +304,31 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   const bool beside = f.experts.dense == Form::Experts::Dense::Before;
   if (!experts || beside)
     l.ffn = ffn_of(tensors, f, l.prefix, dense_size(tensors, f, l.prefix, k.s.n_ff[i]), k.s.n_embd);
-  if (experts) l.moe = experts_of(tensors, f, of_layer(k.experts, i), l.prefix, k.s.n_embd);
+  if (experts) l.moe = experts_of(tensors, f, of_layer(k.experts, i), l.prefix, k.s.n_embd, k.s.eps);
   if (!k.experts.shared_limits.empty())
     for (blocks::Ffn* ffn : {&l.ffn, &l.moe.shared})
       ffn->limit = k.experts.shared_limits[static_cast<std::size_t>(i)], ffn->limit_out = true;
+  for (blocks::Ffn* ffn : {&l.ffn, &l.moe.shared}) ffn->gate_cap = k.gate_cap, ffn->up_cap = k.up_cap;
+  l.moe.experts.gate_cap = k.gate_cap, l.moe.experts.up_cap = k.up_cap;
   if (!experts) return;
   l.early_router = f.experts.early_router;
   if (beside) l.moe_norm = norm_of(tensors, f, l.prefix, "ffn_norm_exps", k.s);
 }
 
 // STEM_fn, STEM_base, STEM_scale; `parts`: 2, or 1 of what only reads.
+constexpr std::int64_t kMaxRounds = 64;
 blocks::Hyper hyper_of(Tensors& tensors, const Keys& keys, const std::string& stem, const DecoderSizes& s,
-                       std::int64_t parts) {
+                       std::int64_t parts, bool mixes = false) {
   const std::int64_t n = keys.size("hyper_connection.count");
+  if (mixes)
+    return {.streams = n,
+            .fn = tensors.matrix(stem + "_fn.weight", (2 + n) * n, n * s.n_embd),
+            .base = tensors.vector(stem + "_base.weight", (2 + n) * n),
+            .scale = tensors.vector(stem + "_scale.weight", 3),
+            .norm_eps = s.eps,
+            .eps = keys.factor("hyper_connection.epsilon"),
+            .magnitude = 2,
+            .rounds = keys.size("hyper_connection.sinkhorn_iterations", kMaxRounds)};
   return {.streams = n,
           .fn = tensors.matrix(stem + "_fn.weight", parts * n, n * s.n_embd),
           .base = tensors.vector(stem + "_base.weight", parts * n),
@@ -348,11 +371,20 @@ blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const 
     feed_forward(tensors, f, k, i, l);
     l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
   }
+  if (f.hyper_mixes) {
+    l.attn_hyper = hyper_of(tensors, keys, l.prefix + "hc_attn", k.s, 2, true);
+    l.ffn_hyper = hyper_of(tensors, keys, l.prefix + "hc_ffn", k.s, 2, true);
+  }
   if (f.hyper) {
     l.attn_hyper = hyper_of(tensors, keys, l.prefix + "hc_attn", k.s, 2);
     l.ffn_hyper = hyper_of(tensors, keys, l.prefix + "hc_ffn", k.s, 2);
   }
-  if (f.indexed) tensors.ignore_all(l.prefix + "indexer.");
+  if (k.residuals) {
+    l.residuals = k.residuals;
+    l.attn_score = tensors.matrix(l.prefix + "attn_res_score.weight", 1, s.n_embd);
+    l.ffn_score = tensors.matrix(l.prefix + "ffn_res_score.weight", 1, s.n_embd);
+  }
+  if (f.indexed) tensors.ignore_all(l.prefix + "indexer");
   if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
   return l;
 }
@@ -391,6 +423,8 @@ LoadedModel load_dense(const File& file, const Form& f) {
   const blocks::Norm output_norm = norm_of(tensors, f, "", f.output_norm, s);
   blocks::Hyper head_hyper;
   if (f.hyper) head_hyper = hyper_of(tensors, keys, "output_hc", s, 1);
+  ir::WeightId output_score;
+  if (k.residuals) output_score = tensors.matrix("output_res_score.weight", 1, s.n_embd);
   const bool own_head =
       f.head == Form::Head::Own || (f.head == Form::Head::OwnIfThere && tensors.has("output.weight"));
   blocks::Linear head = own_head ? tensors.linear("output", s.n_vocab, s.n_embd)
@@ -404,14 +438,17 @@ LoadedModel load_dense(const File& file, const Form& f) {
   if (k.embedding_scale > 0) x = b.scale(x, k.embedding_scale, "inp_scaled");
   if (positions.valid()) x = b.add(x, b.embed_position(positions, "pos_embd"), "inp_pos");
   x = norm(b, x, token_norm, "inp_norm");
-  if (f.hyper) x = blocks::spread(b, x, head_hyper.streams, "inp_");
+  if (f.hyper || f.hyper_mixes) x = blocks::spread(b, x, keys.size("hyper_connection.count"), "inp_");
+  blocks::KeptResiduals kept;
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
     b.begin_layer(x);
-    x = layer(b, x, layers[i], i);
+    x = layer(b, x, layers[i], i, &kept);
   }
   b.end_layers(x);
+  if (k.residuals) x = blocks::read_residuals(b, x, kept, k.residuals, output_score, "output_res_");
   x = b.select(x, "outputs");
   if (f.hyper) x = blocks::hyper_read(b, x, head_hyper, "hc_head_").x;
+  if (f.hyper_mixes) x = blocks::stream_mean(b, x, keys.size("hyper_connection.count"), "hc_mean");
   x = norm(b, x, output_norm, "output_norm");  // [R, n_embd]
   const bool scaled = k.logit_scale > 0 && k.logit_scale != 1;
   x = linear(b, x, head, scaled ? "logits_raw" : "logits");

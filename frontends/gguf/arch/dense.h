@@ -120,8 +120,16 @@ struct Form {
   std::int64_t ff_divisor = 1;  // of feed_forward_length
   bool parallel = false;
 
+  // Branches read earlier residual streams too, every attn_res.block_size layers one (compiler/blocks/residuals.h):
+  // attn_res_score, ffn_res_score, output_res_score.
+  bool residuals = false;
+  // activation.situ_beta and .situ_linear_beta: caps of gate and up (Ffn::gate_cap, up_cap).
+  bool situ = false;
+
   // Several residual streams (compiler/blocks/hyper.h): hc_attn_*, hc_ffn_*, output_hc_*.
   bool hyper = false;
+  // The same with mixing: hyper_connection.sinkhorn_iterations; the head reads the streams' mean.
+  bool hyper_mixes = false;
 
   // Factors: the keys embedding_scale, residual_scale and attention.scale with these defaults, 0: none.
   bool scale_keys = false;
@@ -168,7 +176,8 @@ struct Form {
     bool limit_key = false;        // swiglu_clamp_exp: one limit for all layers
     // swiglu_clamp_exp, and swiglu_clamp_shexp of shared experts and dense networks: limits of each layer, behind fn.
     bool limits_of_layers = false;
-    bool early_router = false;  // which sees the layer's input
+    bool shared_limits_default = false;  // those of the experts hold for shared ones where the file has none
+    bool early_router = false;           // which sees the layer's input
     enum class Dense {
       None,
       Added,

@@ -103,12 +103,18 @@ void second_mixture(Tensors& tensors, const Experts& e, const ExpertSizes& s, co
 }
 
 // Size of what the experts read and give; the products around them.
-std::int64_t latent_of(Tensors& tensors, const std::string& prefix, std::int64_t n_embd, blocks::Moe& m) {
-  if (!tensors.has(prefix + "ffn_latent_down.weight")) return n_embd;
-  const std::int64_t n = tensors.rows_of(prefix + "ffn_latent_down.weight");
-  m.latent_in = tensors.linear(prefix + "ffn_latent_down", n, n_embd);
-  m.latent_out = tensors.linear(prefix + "ffn_latent_up", n_embd, n);
-  return n;
+std::int64_t latent_of(Tensors& tensors, const std::string& prefix, std::int64_t n_embd, double eps,
+                       blocks::Moe& m) {
+  for (const char* stem : {"ffn_latent", "ffn_routed"}) {
+    const std::string down = cat(prefix, stem, "_down"), norm = cat(prefix, stem, "_norm");
+    if (!tensors.has(down + ".weight")) continue;
+    const std::int64_t n = tensors.rows_of(down + ".weight");
+    m.latent_in = tensors.linear(down, n, n_embd);
+    m.latent_out = tensors.linear(cat(prefix, stem, "_up"), n_embd, n);
+    if (tensors.has(norm + ".weight")) m.latent_norm = tensors.rms_norm(norm, n, eps);
+    return n;
+  }
+  return n_embd;
 }
 
 blocks::Ffn shared_of(Tensors& tensors, const Form& form, const std::string& prefix, std::int64_t n_embd) {
@@ -137,7 +143,8 @@ ExpertSizes expert_sizes(const Keys& keys, const Form& form, std::int64_t n_laye
   if (const double scale = keys.factor("expert_weights_scale"); scale != 0) s.scale = scale;
   if (e.limits_of_layers) {
     s.limits = layer_limits(keys, "swiglu_clamp_exp", n_layer);
-    s.shared_limits = layer_limits(keys, "swiglu_clamp_shexp", n_layer);
+    const bool same = e.shared_limits_default && !keys.has("swiglu_clamp_shexp");
+    s.shared_limits = same ? s.limits : layer_limits(keys, "swiglu_clamp_shexp", n_layer);
     return s;
   }
   s.limit = e.limit_key ? expert_limit(keys) : e.limit;
@@ -153,7 +160,7 @@ ExpertSizes of_layer(const ExpertSizes& sizes, std::int64_t layer) {
 }
 
 blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s, const std::string& prefix,
-                       std::int64_t n_embd) {
+                       std::int64_t n_embd, double eps) {
   const Experts& e = form.experts;
   const auto name = [&](const char* part, const char* suffix) { return prefix + "ffn_" + part + suffix; };
   const bool joined = tensors.has(name("gate_up", "_exps.weight"));
@@ -169,7 +176,7 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
              .scale = s.scale,
              .groups = s.groups,
              .groups_used = s.groups_used};
-  const std::int64_t n_in = latent_of(tensors, prefix, n_embd, m);
+  const std::int64_t n_in = latent_of(tensors, prefix, n_embd, eps, m);
   m.experts = {.up = tensors.stack(name(joined ? "gate_up" : "up", "_exps.weight"), s.n, up_rows, n_in),
                .up_bias = tensors.find_vectors(name(joined ? "gate_up" : "up", "_exps.bias"), s.n, up_rows),
                .joined = joined,

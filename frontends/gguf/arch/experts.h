@@ -34,7 +34,7 @@ ExpertSizes of_layer(const ExpertSizes& sizes, std::int64_t layer);
 
 // ffn_gate_inp, ffn_{gate,up,down}_exps, exp_probs_b, ffn_{gate,up,down}_shexp, ffn_gate_inp_shexp. prefix: "blk.3.".
 blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& sizes,
-                       const std::string& prefix, std::int64_t n_embd);
+                       const std::string& prefix, std::int64_t n_embd, double eps);
 
 // Hidden units of the dense network of a layer, which beside experts has a size of its own: its tensor's.
 std::int64_t dense_size(const Tensors& tensors, const Form& form, const std::string& prefix,

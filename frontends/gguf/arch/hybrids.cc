@@ -91,6 +91,26 @@ LoadedModel load_kimi_linear(const File& file) {
                                        .norm = Experts::Norm::Always}});
 }
 
+// Kimi Linear with gates of attention, a bound of decays, experts that work in a smaller space between two products, an
+// activation function whose both sides saturate, and branches that read the residual streams of earlier blocks of layers.
+LoadedModel load_kimi_k3(const File& file) {
+  return load_dense(file, {.name = "kimi-k3",
+                           .turned = Form::Turned::Never,
+                           .factors = false,
+                           .out_bias = false,
+                           .gates = Form::Gates::OfValues,
+                           .latent = {.there = true},
+                           .mixer = kda_of,
+                           .fn = ir::Fn::sigmoid,
+                           .residuals = true,
+                           .situ = true,
+                           .head = Form::Head::Own,
+                           .experts = {.in = Experts::In::IfCounted,
+                                       .dense_lead = true,
+                                       .weights = Experts::Weights::ByKey,
+                                       .norm = Experts::Norm::ByKey}});
+}
+
 // Kimi Linear with latent queries that turn, gates of attention, and bounds of decays and of networks. Sections of RoPE are
 // for images: text has the same position in all, and turns by halves then.
 LoadedModel load_bailingmoe3(const File& file) {
@@ -110,6 +130,33 @@ LoadedModel load_bailingmoe3(const File& file) {
                                        .weights = Experts::Weights::ByKey,
                                        .norm = Experts::Norm::ByKey,
                                        .limits_of_layers = true}});
+}
+
+// Kimi Linear with latent attention whose heads have no positions at all, four residual streams that mix, and an indexer
+// that chooses among pools of positions: up to indexer.top_k all are seen.
+LoadedModel load_glm5_next(const File& file) {
+  const Keys keys(file, "glm5-next");
+  const std::string tail = keys.full("attention.indexer.kpool_select_tail");
+  if (!file.get_bool(tail, false))
+    keys.unsupported("attention.indexer.kpool_select_tail",
+                     "positions are seen as soon as they are there (true)");
+  return load_dense(file, {.name = "glm5-next",
+                           .turn = Form::Turn::None,
+                           .factors = false,
+                           .out_bias = false,
+                           .reach = keys.size("attention.indexer.top_k"),
+                           .indexed = true,
+                           .latent = {.there = true},
+                           .mixer = kda_of,
+                           .hyper_mixes = true,
+                           .head = Form::Head::Own,
+                           .experts = {.in = Experts::In::IfCounted,
+                                       .dense_lead = true,
+                                       .weights = Experts::Weights::ByKey,
+                                       .sigmoid_unless_said = true,
+                                       .norm = Experts::Norm::ByKey,
+                                       .limits_of_layers = true,
+                                       .shared_limits_default = true}});
 }
 
 LoadedModel load_plamo2(const File& file) {

@@ -47,7 +47,7 @@ LatentSizes latent_sizes(const Keys& keys, const Form& form, ir::RopeArgs& rope,
               cat("expected ", whole, ", the latent of ", s.rank, " and ", s.turned,
                   " dimensions that turn, found ", keys.size("attention.key_length")));
   }
-  if (s.k_dim < s.turned || (s.absorbed && s.k_dim == s.turned)) {
+  if (s.k_dim < s.turned || (s.absorbed && s.k_dim == s.turned) || (!s.absorbed && s.turned == 0)) {
     keys.fail(s.absorbed ? "attention.key_length_mla" : "attention.key_length",
               cat("expected more than the ", s.turned, " dimensions that turn, found ", s.k_dim));
   }

@@ -78,7 +78,7 @@ LoadedModel load_minimax_01(const File& file) {
     } else {
       l.attn = attention_of(tensors, prefix, s, s.heads[i], rope);
     }
-    l.moe = experts_of(tensors, kForm, experts, prefix, s.n_embd);
+    l.moe = experts_of(tensors, kForm, experts, prefix, s.n_embd, s.eps);
     layers.push_back(std::move(l));
   }
   const blocks::Norm output_norm = tensors.rms_norm("output_norm", s.n_embd, s.eps);

@@ -135,6 +135,7 @@ blocks::Mixer delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSize
 
 blocks::Mixer kda_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, const std::string& prefix) {
   blocks::Kda m{.dim = keys.size("kda.head_dim"), .eps = s.eps};
+  m.unit_eps = keys.architecture() == "glm5-next" ? 1e-6 : s.eps;
   for (const blocks::HeadShape& h : s.heads) m.heads = std::max(m.heads, h.n_head);
   const std::int64_t n = m.heads * m.dim, taps = keys.size("ssm.conv_kernel", kMaxTaps);
   const auto projected = [&](const char* part, blocks::Linear& w, blocks::Conv& c) {
@@ -149,14 +150,18 @@ blocks::Mixer kda_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, 
   if (keys.has("kda.gate_lower_bound")) {
     m.least = keys.file().find_f32(keys.full("kda.gate_lower_bound")).value_or(0);
     if (!(m.least < 0)) keys.fail("kda.gate_lower_bound", "expected a negative number");
-    if (!keys.file().get_bool(keys.full("kda.safe_gate"), true))
+    // Bailing's rates are exp(A), and a flag says whether the bound is meant; Kimi's are -exp(A).
+    m.mirrored = keys.architecture() != "bailingmoe3";
+    if (!m.mirrored && !keys.file().get_bool(keys.full("kda.safe_gate"), true))
       keys.unsupported("kda.safe_gate", "gates without a bound are not supported here");
   }
   m.dt_bias = tensors.vector(prefix + "ssm_dt.bias", n);
   m.a = tensors.rates(prefix + "ssm_a", m.heads);
   m.beta = tensors.linear(prefix + "ssm_beta", m.heads, s.n_embd);
-  m.g_a = tensors.linear(prefix + "ssm_g_a", whole ? n : m.dim, s.n_embd);
-  if (!whole) m.g_b = tensors.linear(prefix + "ssm_g_b", n, m.dim);
+  const bool whole_gate = whole || tensors.has(prefix + "ssm_g.weight");
+  m.g_a =
+      tensors.linear(prefix + (whole_gate && !whole ? "ssm_g" : "ssm_g_a"), whole_gate ? n : m.dim, s.n_embd);
+  if (!whole_gate) m.g_b = tensors.linear(prefix + "ssm_g_b", n, m.dim);
   m.norm = tensors.vector(prefix + "ssm_norm.weight", m.dim);
   m.out = tensors.linear(prefix + "attn_output", s.n_embd, n);
   return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {
