@@ -250,7 +250,17 @@ void read_type(Cursor& cursor, Tensor& tensor) {
     tensor.format = *format;
     return;
   }
-  const bool withdrawn = id == 4 || id == 5 || (id >= 31 && id <= 33) || (id >= 36 && id <= 38);
+  switch (id) {
+#define REFUSED(number, called)                                                                       \
+  case number:                                                                                        \
+    throw_unsupported("tensor ", quote(tensor.name), ": tensor type " called " (" #number ") is not", \
+                      " supported");
+#include "frontends/gguf/refused_types.def"
+#undef REFUSED
+    default:
+      break;
+  }
+  const bool withdrawn = id == 4 || id == 5 || (id >= 31 && id <= 33) || id == 37 || id == 38;
   throw_unsupported("tensor ", quote(tensor.name), ": tensor type ", id,
                     withdrawn ? " was withdrawn from GGUF" : " is unknown",
                     "; the known ones are listed by --list-formats");
