@@ -1,6 +1,7 @@
 #include "frontends/gguf/arch/recurrent.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/base/error.h"
 #include "compiler/blocks/delta.h"
@@ -147,7 +148,9 @@ blocks::Mixer kda_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, 
   const bool whole = !tensors.has(prefix + "ssm_f_b.weight");
   m.f_a = tensors.linear(prefix + "ssm_f_a", whole ? n : m.dim, s.n_embd);
   if (!whole) m.f_b = tensors.linear(prefix + "ssm_f_b", n, m.dim);
-  if (keys.has("kda.gate_lower_bound")) {
+  // Minus infinity is how writers of all keys say that there is none.
+  const Value* bound = keys.file().find(keys.full("kda.gate_lower_bound"));
+  if (bound != nullptr && bound->as_float() != -std::numeric_limits<double>::infinity()) {
     m.least = keys.file().find_f32(keys.full("kda.gate_lower_bound")).value_or(0);
     if (!(m.least < 0)) keys.fail("kda.gate_lower_bound", "expected a negative number");
     // Bailing's rates are exp(A), and a flag says whether the bound is meant; Kimi's are -exp(A).
