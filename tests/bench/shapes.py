@@ -90,15 +90,15 @@ def tensors(shape):
             yield f"blk.{i}.{name}.weight", [width], "F32"
 
 
-def make(name, path, weight_type=None):
+def make(name, path, weight_type=None, takes_type=zoo.takes_type, add_tensor=zoo.add_tensor):
     shape = SHAPES[name]
     writer = GGUFWriter(str(path), shape.arch)
     writer.add_name(name)
     for key, method, value in keys(shape):
         getattr(writer, method)(key, value)
     for tensor, dims, mixed in tensors(shape):
-        kind = weight_type if weight_type and zoo.takes_type(tensor, dims, weight_type) else mixed
-        zoo.add_tensor(writer, tensor, dims, kind, tied=True)
+        kind = weight_type if weight_type and takes_type(tensor, dims, weight_type) else mixed
+        add_tensor(writer, tensor, dims, kind, tied=True)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
