@@ -78,7 +78,8 @@ Status map_sidecar(Str given, Image* image, Span<char> message) {
     memcpy(path, given.data(), given.size());
     path[given.size()] = 0;
   }
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd =
+      open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // whatever lies there, without waiting for it
   if (fd < 0) return fail(message, path, errno == ENOENT ? "there is no such file" : "it cannot be opened");
   // Not fstat, which older C libraries don't have as a function.
   const off_t size = lseek(fd, 0, SEEK_END);

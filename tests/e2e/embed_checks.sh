@@ -244,34 +244,11 @@ if [ "$(id -u)" = 0 ]; then
   fi
 fi
 
-# ---- Weights in a file of their own ----
+# ---- Weights in a file of their own: external_weights.sh has what is refused ----
 compile "$smollm2_gguf" "$work/small.o" --emit obj --weights external --prefix model --header "$work/model.h"
 build beside "$work/small.o"
 [ "$(stat -c %s "$work/beside")" -lt 8000000 ] || fail "weights external: $(stat -c %s "$work/beside") bytes"
 ran "$work/beside" alone
 mkdir "$work/far"
 cp "$work/beside" "$work/far/"
-# refuses WHAT [ARGUMENT...]: by the program that lies far from its weights.
-refuses() {
-  local what="$1" code=0
-  shift
-  "$work/far/beside" "$@" >"$work/text" 2>"$work/stderr" || code=$?
-  [ "$code" = 1 ] && grep -q "$what" "$work/stderr" || fail "expected '$what', found $code: $(cat "$work/stderr")"
-  [ "$(wc -l <"$work/stderr")" = 1 ] || fail "more than a line: $(cat "$work/stderr")"
-}
-refuses "there is no such file"
 ran "$work/far/beside" alone "$work/small.o.weights"
-refuses "there is no such file" alone "$work/nosuch"
-head -c 1000000 "$work/small.o.weights" >"$work/far/cut"
-refuses "1000000 bytes, and this model's are" alone "$work/far/cut"
-cp "$work/small.o.weights" "$work/far/damaged"
-printf 'x' | dd of="$work/far/damaged" bs=1 seek=100 conv=notrunc 2>/dev/null
-refuses "damaged" alone "$work/far/damaged"
-compile "$smollm2_gguf" "$work/external" --weights external
-[ -e "$work/external.weights" ] || fail "no external.weights"
-"$work/external" -p "Hello" -n 4 --temp 0 >"$work/text" 2>/dev/null || fail "an executable with weights beside it"
-"$work/external" check >"$work/text" 2>&1 && grep -q good "$work/text" || fail "check: $("$work/external" check 2>&1)"
-mv "$work/external.weights" "$work/elsewhere"
-code=0
-"$work/external" -p "Hello" -n 4 >"$work/text" 2>"$work/stderr" || code=$?
-[ "$code" = 1 ] && grep -q "external.weights" "$work/stderr" || fail "without its weights: $code $(cat "$work/stderr")"
