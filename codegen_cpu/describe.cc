@@ -7,6 +7,7 @@
 #include "codegen_cpu/object.h"
 #include "codegen_cpu/readers.h"
 #include "codegen_cpu/section/section.h"
+#include "compiler/base/error.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace gc::cpu {
@@ -207,6 +208,10 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
   for (const std::string& prefix : prefixes) programs.push_back(c.declare(prefix + "program"));
   c.define("gc_programs", c.array(programs));
   c.define("gc_n_programs", c.u32(programs.size()));
+  GC_CHECK(facts.code_ids.size() == prefixes.size());
+  std::vector<Constant*> code_ids;
+  for (uint64_t id : facts.code_ids) code_ids.push_back(c.u64(id));
+  c.define("gc_code_ids", c.array(code_ids));
 
   std::vector<Constant*> formats;
   for (const ModelFacts::FormatUse& f : facts.formats)

@@ -37,9 +37,10 @@ struct ModelFacts {
   uint32_t chat_output = 0;         // gc_model::chat_output
   std::string prompt_cache_symbol;  // of the states that the file brings along, empty: none
   uint64_t prompt_cache_bytes = 0;
+  std::vector<uint64_t> code_ids;  // of the programs, in order of the prefixes
 };
 
-// A module that defines gc_programs (the ISAs' programs by prefix, best first), gc_n_programs and gc_the_model.
+// A module that defines gc_programs (the ISAs' programs by prefix, best first), gc_n_programs, gc_code_ids and gc_the_model.
 std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const Isa& plainest,
                                              const std::vector<std::string>& prefixes, const ModelInfo& info,
                                              const ModelFacts& facts);

@@ -62,7 +62,8 @@ void add_compile_options(CLI::App& app, Options& o) {
          "--emit", o.emit,
          "exe (default); a part of your program: obj, archive, shared; or what is inside: graph, dot, "
          "html, plan, llvm-ir, asm")
-      ->transform(CLI::CheckedTransformer(kEmits));
+      ->transform(CLI::CheckedTransformer(kEmits).description(""))
+      ->type_name("KIND");
   app.add_option("--cpu", o.cpus,
                  "native (default), portable (default for another --target), or names of ISAs or of machines "
                  "(haswell, "
@@ -72,11 +73,12 @@ void add_compile_options(CLI::App& app, Options& o) {
                "multiply prompts in 8 bits on machines without matrix units, for speed: mean KL from the f32 "
                "model 0.0043 instead of 0.0002 or less (Gemma 3 270M), 0.0028 instead of 0.0001 (SmolLM2)");
   app.add_option("--target", o.target,
-                 "x86_64-linux-gnu or aarch64-linux-gnu: what the output runs on; default this machine");
+                 target_names(" or ") + ": what the output runs on; default this machine");
   app.add_option("--weights", o.weights,
                  "embed, external (in OUT.weights beside OUT), or auto (default): external for objects and "
                  "archives of 2 GB and more")
-      ->transform(CLI::CheckedTransformer(kWeights));
+      ->transform(CLI::CheckedTransformer(kWeights).description(""))
+      ->type_name("KIND");
   app.add_option("--header", o.header, "the C header of an object, archive or shared library; default OUT.h");
   app.add_option("--prefix", o.prefix, "what its functions' names begin with; default from OUT");
   app.add_option("--with", o.with,
@@ -100,7 +102,8 @@ void add_compile_options(CLI::App& app, Options& o) {
          "--head-streams", o.head_layout,
          "a Q8_0 head's upper and lower bits: one stream, or two, of which greedy and top-k tokens need "
          "little of the second; auto (default): two for heads past the caches")
-      ->transform(CLI::CheckedTransformer(kHeadLayouts));
+      ->transform(CLI::CheckedTransformer(kHeadLayouts).description(""))
+      ->type_name("KIND");
   app.add_option(
       "--tune", o.tune,
       "measure block shapes of this model's products on this machine into a file (a second or two "

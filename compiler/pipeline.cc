@@ -30,6 +30,7 @@
 #include "compiler/weights.h"
 #include "frontends/gguf/arch/arch.h"
 #include "frontends/gguf/vocab.h"
+#include "runtime/abi/image.h"
 
 namespace gc {
 namespace {
@@ -37,14 +38,23 @@ namespace {
 constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob", kTemplateSymbol[] = "gc_chat_program_blob",
                kPromptSymbol[] = "gc_prompt_cache_blob";
 
+}  // namespace
+
+std::string target_names(std::string_view between) {
+  std::string names;
+  for (cpu::Arch arch : {cpu::Arch::X86_64, cpu::Arch::AArch64})
+    names += (names.empty() ? "" : std::string(between)) + cpu::triple(arch);
+  return names;
+}
+
+namespace {
+
 cpu::Arch arch_of(const Options& options) {
   if (options.target.empty()) return cpu::kHostArch;
   const std::optional<cpu::Arch> arch = cpu::arch_of(options.target);
   if (!arch)
-    throw_unsupported(
-        "--target '", escape_controls(options.target),
-        "': programs are made for x86_64-linux-gnu and aarch64-linux-gnu; compiler/link/README.md "
-        "says what others need");
+    throw_unsupported("--target '", escape_controls(options.target), "': programs are made for ",
+                      target_names(" and "), "; compiler/link/README.md says what others need");
   return *arch;
 }
 
@@ -340,13 +350,19 @@ class Compilation {
     cpu::emit_program(e, plan);
     const auto module = e.take();
     int i = 0;
-    for (const std::string& object : cpu::compile_objects(*module, isa, cpu::shards_of(plan), threads()))
+    gc_hash_state hash;
+    gc_hash_init(&hash);
+    for (const std::string& object : cpu::compile_objects(*module, isa, cpu::shards_of(plan), threads())) {
+      gc_hash_update(&hash, object.data(), object.size());
       input_.objects.push_back({cat(isa.name, ".", i++, ".o"), bytes_of(object)});
+    }
+    code_ids_.push_back(gc_hash_final(&hash));
     prefixes_.push_back(prefix_of(isa));
   }
 
   void describe(const ModelInfo& info, cpu::ModelFacts& facts) {
     facts.compiler = kCompiler;
+    facts.code_ids = code_ids_;
     facts.tokenizer_symbol = kTokenizerSymbol;
     facts.tokenizer_bytes = vocab_.blob.size();
     facts.chat_template_origin = template_.origin;
@@ -468,7 +484,8 @@ class Compilation {
   std::vector<cpu::Isa> told_;         // rows of the table and what the user wants of them
   std::vector<const cpu::Isa*> isas_;  // of them, best first
   std::vector<cpu::Tuning> tunings_;
-  std::vector<std::string> prefixes_;
+  std::vector<std::string> prefixes_;  // of their programs
+  std::vector<uint64_t> code_ids_;
   text::FrozenVocab vocab_;
   text::ChosenTemplate template_;
   std::vector<uint8_t> prompt_cache_;

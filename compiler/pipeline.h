@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/options.h"
@@ -14,6 +15,9 @@ namespace gc {
 // Compiles options.model into options.output, or prints what options.emit or stop_after asks for to `out` (or the
 // output file). Notes and the final report go to `log`. Throws gc::Error.
 void compile(const Options& options, std::ostream& out, std::ostream& log);
+
+// What --target takes, `between` the names.
+std::string target_names(std::string_view between);
 
 // What compiling a file would take and make, without making it: for `inspect`.
 struct MemoryPlan {

@@ -340,6 +340,9 @@ TEST_F(Api, SavesAndRestores) {
   EXPECT_EQ(restore(sizes(), bytes.size() - 1).second, "these saved bytes are cut off");
   bytes[bytes.size() - 100] ^= 1;
   EXPECT_EQ(restore(sizes(), bytes.size()).second, "these saved bytes are damaged");
+  bytes[88] ^= 1;  // the code's id
+  EXPECT_EQ(restore(sizes(), bytes.size()).second,
+            "these saved bytes were computed by another build of this model");
   bytes[24] ^= 1;  // the ISA's name
   EXPECT_EQ(restore(sizes(), bytes.size()).second,
             "these saved bytes were computed with uest, and this is test");

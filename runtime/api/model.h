@@ -209,7 +209,8 @@ GCM_API void gcm_session_free(gcm_session* session);
 GCM_API const char* gcm_session_error(const gcm_session* session);
 
 /* Appends a prompt of any length to a sequence. Logits of its last token are then gcm_logits(session, 0). A sequence
- * keeps the whole steps that were run before an error or a cancellation: see gcm_length(). */
+ * keeps the whole steps that were run before an error or a cancellation: see gcm_length(). An empty sequence starts from
+ * the states that were put inside (--prompt-cache-file) where the prompt begins with their text. */
 GCM_API gcm_status gcm_prefill(gcm_session* session, uint32_t seq, const int32_t* ids, size_t n);
 /* Appends one generated token; then gcm_logits(session, 0). */
 GCM_API gcm_status gcm_decode(gcm_session* session, uint32_t seq, int32_t id);

@@ -1,6 +1,7 @@
 // Sessions: steps, logits, lengths, saved sequences.
 #include "runtime/api/handles.h"
 #include "runtime/core/embedding.h"
+#include "runtime/core/prompt_cache.h"
 #include "runtime/core/saved_sequence.h"
 
 using namespace gcrt;
@@ -152,7 +153,8 @@ gcm_status gcm_prefill(gcm_session* s, uint32_t seq, const int32_t* ids, size_t 
   for (size_t i = 0; i < n; ++i)
     if (const gcm_status bad = check(s, seq, ids[i]); bad != GCM_OK) return bad;
   if (n > s->session.options().n_ctx - s->session.kv().length(seq)) return full(s, seq, n);
-  const Status status = s->session.prompt(seq, {ids, n}, s->logits);
+  const uint32_t kept = s->session.kv().length(seq) == 0 ? start_from_cache(s->session, seq, {ids, n}) : 0;
+  const Status status = s->session.prompt(seq, {ids + kept, n - kept}, s->logits);
   if (status == kOk) s->n_logits = 1;
   return done(s, status);
 }

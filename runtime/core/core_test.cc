@@ -75,6 +75,7 @@ const gc_program kOther = [] {
 extern "C" {
 extern const gc_program* const gc_programs[] = {&kOther, &kProgram};
 extern const uint32_t gc_n_programs = 2;
+extern const uint64_t gc_code_ids[] = {1, 2};
 extern const gc_model gc_the_model = {};
 extern const gc_weights_marker gc_weights = {};
 }

@@ -84,4 +84,14 @@ bool restore_prompt(Session& session, uint32_t seq) {
   return false;
 }
 
+uint32_t start_from_cache(Session& session, uint32_t seq, Span<const int32_t> ids) {
+  const gc_model* model = session.model().facts;
+  if (model == nullptr || model->prompt_cache == nullptr) return 0;
+  const Span<const int32_t> cached = first_record(*model).ids;
+  size_t common = common_prefix(ids, cached);
+  if (common != 0 && common == ids.size()) --common;
+  if (2 * common <= cached.size() || !restore_prompt(session, seq)) return 0;
+  return session.kv().truncate(seq, static_cast<uint32_t>(common));
+}
+
 }  // namespace gcrt

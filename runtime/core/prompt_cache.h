@@ -25,6 +25,10 @@ bool next_record(Span<const uint8_t>* cache, PromptRecord* record);
 // Of the cache in a model; an empty record without one. All have the same tokens and text.
 PromptRecord first_record(const gc_model& model);
 
+// Writes the record of a sequence, whose tokens are `ids`.
+[[nodiscard]] bool write_record(Session& session, uint32_t seq, Span<const int32_t> ids, Str text,
+                                Vec<uint8_t>* out);
+
 // How many tokens two lists begin with alike.
 inline size_t common_prefix(Span<const int32_t> a, Span<const int32_t> b) {
   size_t n = 0;
@@ -32,12 +36,12 @@ inline size_t common_prefix(Span<const int32_t> a, Span<const int32_t> b) {
   return n;
 }
 
-// Writes the record of a sequence, whose tokens are `ids`.
-[[nodiscard]] bool write_record(Session& session, uint32_t seq, Span<const int32_t> ids, Str text,
-                                Vec<uint8_t>* out);
-
 // Puts the cached states into an empty sequence where one of the records is for this session's ISA and KV type and fits
 // into its context; false: the sequence is empty.
 bool restore_prompt(Session& session, uint32_t seq);
+
+// Starts an empty sequence, which is to have `ids`, from the cached states where what they have in common is most of the
+// cache: how many of `ids` the sequence has then, less than all of them, since the last one's logits are wanted.
+uint32_t start_from_cache(Session& session, uint32_t seq, Span<const int32_t> ids);
 
 }  // namespace gcrt

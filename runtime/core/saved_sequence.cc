@@ -2,13 +2,14 @@
 
 #include <string.h>
 
+#include "runtime/abi/code_id.h"
 #include "runtime/base/format.h"
 
 namespace gcrt {
 namespace {
 
 constexpr char kMagic[] = "GCSEQ";  // 8 bytes with zeros
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr const char* kKvNames[GC_KV_TYPES] = {"f32", "f16", "bf16", "q8_0"};
 
 struct Head {
@@ -20,10 +21,17 @@ struct Head {
   uint32_t length;        // tokens
   uint32_t long_context;  // 1: its keys turned by the factors for long contexts
   uint32_t reserved;
+  uint64_t code;      // of gc_code_ids
   uint64_t bytes;     // of all
   uint64_t checksum;  // gc_hash of the head with this field 0, and of what follows
 };
-static_assert(sizeof(Head) == 104);
+static_assert(sizeof(Head) == 112);
+
+uint64_t code_id(const gc_program& program) {
+  for (uint32_t i = 0; i < gc_n_programs; ++i)
+    if (gc_programs[i] == &program) return gc_code_ids[i];
+  return 0;
+}
 
 Head make_head(Session& session, uint32_t seq) {
   Head h = {};
@@ -33,6 +41,7 @@ Head make_head(Session& session, uint32_t seq) {
   h.model = session.model().image.header != nullptr ? session.model().image.header->header_checksum : 0;
   const Str isa = session.model().program->isa;
   memcpy(h.isa, isa.data(), min_of(isa.size(), sizeof h.isa - 1));
+  h.code = code_id(*session.model().program);
   h.kv_type = session.options().kv_type;
   h.length = session.kv().length(seq);
   h.long_context = session.long_context() ? 1 : 0;
@@ -61,6 +70,7 @@ Status check_head(const Head& h, const Head& ours, uint64_t bytes, Span<char> me
   if (h.model != ours.model) return refuse("are another model's");
   if (h.isa[sizeof h.isa - 1] != 0) return refuse("are damaged");
   if (Str(h.isa) != Str(ours.isa)) return refuse("were computed with ", h.isa, ", and this is ", ours.isa);
+  if (h.code != ours.code) return refuse("were computed by another build of this model");
   if (h.kv_type >= GC_KV_TYPES) return refuse("are damaged");
   if (h.kv_type != ours.kv_type)
     return refuse("have a KV cache of ", kKvNames[h.kv_type], ", and this session has ",

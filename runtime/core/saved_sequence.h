@@ -1,7 +1,7 @@
 #pragma once
 // A sequence of a session as bytes that may be kept and brought back, in this process or another, and that nothing but
-// the same model run by the same instruction set takes: states of another ISA or KV type were computed by other
-// arithmetic, or are laid out otherwise. A checksum tells damage (not malice).
+// the same model run by the same code takes: states of another ISA, KV type or build were computed by other arithmetic, or
+// are laid out otherwise. A checksum tells damage (not malice).
 #include <stdint.h>
 
 #include "runtime/base/span.h"

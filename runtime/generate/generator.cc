@@ -90,7 +90,6 @@ Status Generator::generate(Span<const int32_t> prompt, OnToken on_token, void* u
                            Span<char> message) {
   if (const Status s = notice_others(); s != kOk) return s;
   times_ = GenerateTimes();
-  times_.kept_tokens = state_.size();
   if (const Status s = check_prompt(prompt, message); s != kOk) return s;
   Status s = chooser_.begin();
   if (s == kOk) s = run(prompt, on_token, user, end, message);
@@ -107,6 +106,12 @@ Status Generator::run(Span<const int32_t> prompt, OnToken on_token, void* user, 
                       Span<char> message) {
   Status s = chooser_.accept(prompt);
   const int64_t begin = now_ns();
+  if (s == kOk && state_.empty()) {
+    const uint32_t kept = start_from_cache(*session_, seq_, prompt);
+    if (!state_.copy(prompt.sub(0, kept))) s = kErrMemory;
+    prompt = prompt.sub(kept);
+  }
+  times_.kept_tokens = state_.size();
   if (s == kOk) s = chooser_.prepare();
   if (s == kOk) s = read(prompt, chooser_.max_tokens() == 0 ? nullptr : next_sink());
   const int64_t end_of_prompt = now_ns();
@@ -192,16 +197,6 @@ Status Generator::shift() {
   return reached == whole_.size() ? kOk : read(whole_.span().sub(reached), nullptr);
 }
 
-// What the file has computed of the prompt's beginning, where that is most of what it has.
-Status Generator::start_from_cache(Span<const int32_t> whole) {
-  const gc_model* model = session_->model().facts;
-  if (model == nullptr || model->prompt_cache == nullptr) return kOk;
-  const Span<const int32_t> ids = first_record(*model).ids;
-  const size_t common = common_prefix(whole, ids);
-  if (2 * common <= ids.size() || !restore_prompt(*session_, seq_)) return kOk;
-  return state_.copy(ids) ? kOk : kErrMemory;
-}
-
 Status Generator::generate_whole(Span<const int32_t> whole, OnToken on_token, void* user, End* end,
                                  Span<char> message) {
   const uint32_t n_ctx = session_->options().n_ctx;
@@ -210,8 +205,6 @@ Status Generator::generate_whole(Span<const int32_t> whole, OnToken on_token, vo
     return kErrFull;
   }
   if (const Status s = notice_others(); s != kOk) return s;
-  if (state_.empty())
-    if (const Status s = start_from_cache(whole); s != kOk) return s;
   size_t common = common_prefix(whole, state_);
   // One token at least is run: its logits are wanted.
   if (common != 0 && common == whole.size()) --common;

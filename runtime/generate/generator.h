@@ -74,7 +74,6 @@ class Generator {
   Status run(Span<const int32_t> prompt, OnToken on_token, void* user, End* end, Span<char> message);
   Status loop(OnToken on_token, void* user, End* end, Span<char> message);
   Status notice_others();
-  Status start_from_cache(Span<const int32_t> whole);
   Status init_sink();
   gc_sink* next_sink();
   Status choose(int32_t* token, Span<char> message);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/abi/code_id.h"
 #include "runtime/abi/image.h"
 #include "runtime/core/cpu_features.h"
 #include "runtime/generate/testdata/fake_template.h"
@@ -293,6 +294,7 @@ void damage_weights() { image[4096 + (1 << 19) + 5] ^= 1; }
 extern "C" {
 extern const gc_program* const gc_programs[] = {&fake::kProgram, &fake::kOther};
 extern const uint32_t gc_n_programs = 2;
+extern const uint64_t gc_code_ids[] = {1, 2};
 extern const gc_model gc_the_model = fake::make_model();
 extern const gc_weights_marker gc_weights = fake::make_marker();
 }
