@@ -1,5 +1,5 @@
-# The samples of models as parts of programs: C with two compilers, CMake, Python. What they print is what the executable
-# of the same model prints.
+# The samples of models as parts of programs: C with two compilers, CMake, Bazel, Rust, Python. What they print is what the
+# executable of the same model prints.
 source "$(dirname "$0")/../lib/e2e.sh"
 
 samples="$root/samples"
@@ -28,6 +28,33 @@ if command -v cmake >/dev/null; then
   same "$work/expected" "$work/text" "embed_c by CMake"
 else
   echo "no cmake here"
+fi
+
+# Bazel: a workspace of the user's, in which only the rules that Bazel asks for lie where this machine has them.
+if command -v bazel >/dev/null; then
+  mkdir "$work/workspace"
+  cp "$samples/embed_c/main.c" "$work/workspace/"
+  cp "$samples/embed_c/BUILD.sample" "$work/workspace/BUILD"
+  ln -s "$gemma3_gguf" "$work/workspace/model.gguf"
+  ln -s "$compiler" "$work/workspace/gguf-compile"
+  sed '/^new_local_repository/,$d; s|path = "third_party|path = "'"$root"'/third_party|' "$root/WORKSPACE" >"$work/workspace/WORKSPACE"
+  bazel=(bazel --nohome_rc "--output_user_root=$work/bazel" --batch)
+  (cd "$work/workspace" && "${bazel[@]}" build //:complete) >"$work/log" 2>&1 || fail "bazel: $(tail -n 30 "$work/log")"
+  "$work/workspace/bazel-bin/complete" "$prompt" >"$work/text" 2>/dev/null || fail "embed_c by Bazel: exit code $?"
+  same "$work/expected" "$work/text" "embed_c by Bazel"
+  chmod -R u+w "$work/bazel"
+else
+  echo "no bazel here"
+fi
+
+if command -v rustc >/dev/null; then
+  cp "$samples/embed_rust/"* "$work/"
+  compile "$gemma3_gguf" "$work/libgemma3.a" --emit archive --header "$work/gemma3.h"
+  make -C "$work" -f Makefile RUSTFLAGS="-O -D warnings" >"$work/log" 2>&1 || fail "rustc: $(tail -n 30 "$work/log")"
+  "$work/complete" "$prompt" >"$work/text" 2>"$work/stderr" || fail "embed_rust: $(cat "$work/stderr")"
+  same "$work/expected" "$work/text" "embed_rust"
+else
+  echo "no rustc here"
 fi
 
 compile "$smollm2_gguf" "$work/libsmollm2.so" --emit shared
