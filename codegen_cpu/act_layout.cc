@@ -43,7 +43,7 @@ void emit_quantize_block(Emitter& e, Value* row, std::int64_t k, Value* block, V
     sum[h] = b.CreateAddReduce(q[h]);
   }
   Value* all = joined(e, q[0], q[1]);
-  Dot::for_tiles(e)->store_activation(all, e.at(row, block, 64));
+  make_pair_dot(e)->store_activation(all, e.at(row, block, 64));
   const std::unique_ptr<Dot> of_row = Dot::for_row(e);
   if (of_row->form() == Dot::Form::Planes)
     of_row->store_activation(all, e.at(row, block, 64, act_planes_offset(k)));

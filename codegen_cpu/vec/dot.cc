@@ -139,7 +139,12 @@ std::unique_ptr<PairDot> make_pair_dot(Emitter& e) {
   return std::make_unique<GenericDot>(e);
 }
 
-std::unique_ptr<Dot> Dot::for_tiles(Emitter& e) { return make_pair_dot(e); }
+// On aarch64 planes are better for many rows too: 8 products of pairs are four instructions (smull twice, addp, add), 16 of
+// planes two.
+std::unique_ptr<Dot> Dot::for_tiles(Emitter& e) {
+  if (e.isa().has_dotprod) return make_plane_dot_neon(e);
+  return make_pair_dot(e);
+}
 
 std::unique_ptr<Dot> Dot::for_row(Emitter& e) {
   if (e.isa().has_vnni) return make_plane_dot_vnni(e);

@@ -15,7 +15,7 @@
 //
 // A tile multiplies 16-bit pairs (codegen_cpu/vec/dot.h): 32 columns x 16 rows of weights take 16 products, then a
 // conversion, a scale and an FMA; at best 0.84 of the issue slots go to products. Int8 planes take as many products and a
-// shift and an offset more: 0.74. One scale of activations a row instead of a block would save one operation more, and
+// shift and an offset more: 0.74; on aarch64 they are the better choice. One scale of activations a row instead of a block would save one operation more, and
 // cost the accuracy that 16 bits are for.
 #include <algorithm>
 
@@ -40,6 +40,9 @@ class Chains {
   void mac(int i, const Values& w, const Values& x) {
     Value*& acc = acc_[i % static_cast<int>(acc_.size())];
     acc = dot_.mac(acc, w, x);
+  }
+  void shift(int bits) {
+    for (Value*& acc : acc_) acc = e_.b().CreateShl(acc, static_cast<std::uint64_t>(bits));
   }
   Value* sum() {
     Value* all = acc_[0];
@@ -74,6 +77,13 @@ ActPart act_part(Emitter& e, const Blocks& blocks, Value* meta, int part) {
   return a;
 }
 
+// `sum` of a block without what `offset` (i32, of each weight) adds to it; `part` of the blocks of 32 of `meta`.
+Value* without_offset(Emitter& e, const Blocks& blocks, Value* sum, Value* meta, int part, Value* offset) {
+  Value* x = blocks.parts() == 1 ? e.b().CreateAdd(act_sum(e, meta, 0), act_sum(e, meta, 1))
+                                 : act_sum(e, meta, part);
+  return e.b().CreateSub(sum, e.b().CreateVectorSplat(16, e.b().CreateMul(x, offset)));
+}
+
 // ---- One row ----
 
 // One block of 32 columns of one panel.
@@ -94,11 +104,8 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
       Value* high = acc ? e.b().CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8)) : nullptr;
       acc = high ? e.b().CreateAdd(high, sums.sum()) : sums.sum();
     }
-    if (const int offset = layout.offset - dot.bias(); offset != 0) {
-      Value* sum = blocks.parts() == 1 ? e.b().CreateAdd(act_sum(e, meta, 0), act_sum(e, meta, 1))
-                                       : act_sum(e, meta, part);
-      acc = e.b().CreateSub(acc, e.b().CreateVectorSplat(16, e.b().CreateMul(sum, e.i32(offset))));
-    }
+    if (const int offset = layout.offset - dot.bias(); offset != 0)
+      acc = without_offset(e, blocks, acc, meta, part, e.i32(offset));
     const ActPart a = act_part(e, blocks, meta, part);
     y = add_block(e, y, acc, a.d, a.d_sum, reader.scale(reader.scale_at(group.scales, i, part), supers),
                   blocks.has_min ? reader.min(reader.min_at(group.mins, i, part), supers) : nullptr);
@@ -175,15 +182,16 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
 
 // ---- Several rows ----
 
-// void(scratch, x, i64 x_stride, i64 meta, y0.., i64 y_stride, i64 blocks32, i64 first): adds a group to
+// void(scratch, x, i64 x_stride, i64 meta, y0.., i64 y_stride, i64 blocks32, i64 first, i64 offset): adds a group to
 // the results of `rows` rows and `panels` panels; `first`: starts them at 0. `meta`: bytes from x to the first ActMeta.
+// `offset`: of the weights as planes have them, which pairs have taken off.
 // While it multiplies it prefetches `lines` cache lines a row from each of w0.. on: what comes next, spread evenly over
 // the work. (In the burst of unpacking they would wait for each other.)
 llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
   const std::string name =
       "tile_" + std::to_string(rows) + "x" + std::to_string(panels) + "_" + blocks.name();
-  std::vector<Arg> arg_list = {in("scratch"),   in("x"),         i64("x_stride"), i64("meta"),
-                               i64("y_stride"), i64("blocks32"), i64("first"),    i64("lines")};
+  std::vector<Arg> arg_list = {in("scratch"),   in("x"),      i64("x_stride"), i64("meta"), i64("y_stride"),
+                               i64("blocks32"), i64("first"), i64("offset"),   i64("lines")};
   for (const Arg& w : numbered("w", panels, Arg::Kind::In)) arg_list.push_back(w);
   for (const Arg& y : numbered("y", panels, Arg::Kind::Ptr)) arg_list.push_back(y);
   return e.function(name, arg_list, [&](const Args& args) {
@@ -219,28 +227,37 @@ llvm::Function* tile(Emitter& e, const Blocks& blocks, int rows, int panels) {
       Value* at_meta = b.CreateAdd(args["meta"], b.CreateShl(i, e.i64(4)));
       for (int part = 0; part < blocks.parts(); ++part) {
         std::vector<Chains> acc(y.size(), Chains(e, *dot, chains));
-        for (int s = 0; s < blocks.steps(); ++s) {
-          const int step = part * blocks.steps() + s;
-          std::vector<Values> w(panels);
-          for (int j = 0; j < panels; ++j) {
-            for (int o = 0; o < dot->operands(); ++o) {
-              Value* p = e.at(panel(steps, j), step * scratch.step_bytes + 64 * o);
-              w[j].push_back(e.load(dot->operand_type(), p, 64));
+        for (int pass = 0; pass < dot->passes(); ++pass) {
+          for (Chains& sum : acc)
+            if (pass > 0) sum.shift(8);
+          for (int s = 0; s < blocks.steps(); ++s) {
+            const int step = part * blocks.steps() + s;
+            std::vector<Values> w(panels);
+            for (int j = 0; j < panels; ++j) {
+              for (int o = 0; o < dot->operands(); ++o) {
+                Value* p = e.at(panel(steps, j), step * scratch.step_bytes + 64 * o);
+                w[j].push_back(e.load(dot->operand_type(), p, 64));
+              }
             }
-          }
-          for (int r = 0; r < rows; ++r) {
-            const Values a = dot->activation(e.at(x[r], at64), 0, step);
-            for (int j = 0; j < panels; ++j) acc[r * panels + j].mac(s, w[j], a);
+            for (int r = 0; r < rows; ++r) {
+              const Values a = dot->activation(e.at(x[r], at64), pass, step);
+              for (int j = 0; j < panels; ++j) acc[r * panels + j].mac(s, w[j], a);
+            }
           }
         }
         for (int r = 0; r < rows; ++r) {
-          const ActPart a = act_part(e, blocks, e.at(x[r], at_meta), part);
+          Value* meta = e.at(x[r], at_meta);
+          const ActPart a = act_part(e, blocks, meta, part);
           for (int j = 0; j < panels; ++j) {
+            Value* isum = acc[r * panels + j].sum();
+            if (dot->form() == Dot::Form::Planes)
+              isum =
+                  without_offset(e, blocks, isum, meta, part, b.CreateTrunc(args["offset"], b.getInt32Ty()));
             const auto factor = [&](std::int64_t begin) {
               return v.load(e.at(panel(steps, j), begin + 64 * part));
             };
             Value*& sum = y[r * panels + j];
-            sum = add_block(e, sum, acc[r * panels + j].sum(), a.d, a.d_sum, factor(scratch.scales),
+            sum = add_block(e, sum, isum, a.d, a.d_sum, factor(scratch.scales),
                             blocks.has_min ? factor(scratch.mins) : nullptr);
           }
         }
@@ -255,6 +272,7 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
                const Args& args) {
   auto& b = e.b();
   const std::unique_ptr<Dot> dot = Dot::for_tiles(e);
+  const bool planes = dot->form() == Dot::Form::Planes;
   const Unpacked scratch(64 * dot->operands(), blocks);
   const TileShapes shapes = int_tiles(e.isa());
   PanelReader reader(e, layout, spec.k);
@@ -264,13 +282,15 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
       std::max<std::int64_t>(kStripeBytes / act_row_bytes(spec.k) / largest, 1) * largest;
   Value* buffer = e.stack(kBlocks32 * scratch.bytes * shapes.panels);
   Value* n_rows = args["n_rows"];
-  llvm::Function* unpack = unpack_group(e, layout, nullptr, "pairs", scratch.step_bytes,
-                                        [&](Value* step) { return dot->weights(step, layout.offset); });
+  llvm::Function* unpack =
+      unpack_group(e, layout, nullptr, planes ? "planes" : "pairs", scratch.step_bytes,
+                   [&](Value* step) { return dot->weights(step, planes ? 0 : layout.offset); });
+  const std::int64_t x_begin = planes ? act_planes_offset(spec.k) : 0;
 
   e.for_range(e.i64(0), n_rows, stripe, [&](Value* t0) {
     Value* left = b.CreateSub(n_rows, t0);
     Value* rows = b.CreateSelect(b.CreateICmpSLT(left, e.i64(stripe)), left, e.i64(stripe));
-    Value* x = e.at(args["x"], t0, args["x_stride"]);
+    Value* x = e.at(args["x"], t0, args["x_stride"], x_begin);
     Value* y = e.at(args["y"], t0, args["y_stride"]);
     const std::int64_t group_lines = (layout.group(kGroupCols).bytes + 63) / 64;
     Value* lines = b.CreateUDiv(b.CreateAdd(e.i64(group_lines - 1), rows), rows);
@@ -293,7 +313,7 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
         next = b.CreateSelect(b.CreateICmpSGE(next, e.i64(panel)), e.i64(panel * shapes.panels), next);
         // From the group's activations back to the row's begin, then to its meta.
         Value* meta =
-            b.CreateSub(e.i64(act_meta_offset(spec.k)),
+            b.CreateSub(e.i64(act_meta_offset(spec.k) - x_begin),
                         b.CreateMul(g, e.i64(kBlocks32 * (64 - static_cast<std::int64_t>(sizeof(ActMeta))))));
         over_tiles(e, shapes, rows, [&](Value* t, int n) {
           Value* row = e.at(y, t, args["y_stride"]);
@@ -304,6 +324,7 @@ void emit_rows(Emitter& e, const MatmulSpec& spec, const Layout& layout, const B
                                       args["y_stride"],
                                       blocks32,
                                       first,
+                                      e.i64(layout.offset - dot->bias()),
                                       lines};
           for (Value* p : panels) {
             Value* line = b.CreateAdd(next, b.CreateMul(t, b.CreateShl(lines, e.i64(6))));

@@ -99,7 +99,7 @@ class DotMatmul {
       e_.for_range(e_.i64(0), args["rows"], 1, [&](Value* t) {
         Value* tile = b_.CreateUDiv(t, e_.i64(shape_.rows));
         Value* r = b_.CreateURem(t, e_.i64(shape_.rows));
-        Value* to = e_.at(e_.at(args["to"], tile, at_.x_tile), r, shape_.x_row);
+        Value* to = dots_->row_at(e_.at(args["to"], tile, at_.x_tile), r);
         Value* scales = e_.at(e_.at(args["scales"], tile, at_.scales_tile), r, 4);
         dots_->convert(k_, e_.at(args["x"], t, args["x_stride"]), args["g"], blocks32(args["g"]), to, scales);
       });
@@ -211,21 +211,10 @@ class DotMatmul {
     return e_.at(panel_at(args, j), 64 * kGroupBlocks * shape_.lines);
   }
 
-  // acc plus the products of 32 columns.
-  Values block(const Args& args, int panels, Value* i, Values acc) {
-    Value* x = e_.at(args["x"], i, shape_.x_block);
-    Value* w_at = e_.at(args["w"], i, 64 * shape_.lines);
-    for (int l = 0; l < shape_.lines; ++l) {
-      Values w;
-      for (int j = 0; j < panels; ++j)
-        w.push_back(e_.load(dots_->operand_type(), e_.at(w_at, j * shape_.panel_bytes + 64 * l), 64));
-      for (int r = 0; r < shape_.rows; ++r) {
-        Value* word = e_.load(b_.getInt32Ty(), e_.at(x, r * shape_.x_row + 4 * l), 4);
-        Value* splat = b_.CreateBitCast(b_.CreateVectorSplat(16, word), dots_->operand_type());
-        for (int j = 0; j < panels; ++j) acc[r * panels + j] = dots_->mac(acc[r * panels + j], w[j], splat);
-      }
-    }
-    return acc;
+  // acc plus the products of block `i`.
+  Values block(const Args& args, int panels, int pass, Value* i, const Values& acc) {
+    return dots_->add_products(e_.at(args["w"], i, 64 * shape_.lines), e_.at(args["x"], i, shape_.x_block),
+                               panels, pass, acc);
   }
 
   // body(r, address of the row's results) for the rows that exist.
@@ -243,15 +232,19 @@ class DotMatmul {
   // Sums of whole groups.
   void once_a_group(const Args& args, int panels) {
     Vec v(e_);
-    Values acc;
-    for (int n = 0; n < shape_.rows * panels; ++n) acc.push_back(dots_->start(nullptr));
-    acc = e_.for_range(e_.i64(0), args["blocks32"], 1, acc,
-                       [&](Value* i, const Values& in) { return block(args, panels, i, in); });
+    Values acc = dots_->zero_sums(panels);
+    for (int pass = 0; pass < dots_->passes(); ++pass) {
+      if (pass > 0)
+        for (Value*& sum : acc) sum = b_.CreateShl(sum, 8);
+      acc = e_.for_range(e_.i64(0), args["blocks32"], 1, acc,
+                         [&](Value* i, const Values& in) { return block(args, panels, pass, i, in); });
+    }
     over_results(args, [&](int r, Value* row) {
       Value* scale = shape_.scales == 0 ? nullptr : v.load_splat(e_.at(args["scales"], 4 * r));
       for (int j = 0; j < panels; ++j)
-        v.store(dots_->finish(result(args, row, j), acc[r * panels + j], factors_at(args, j), scale),
-                e_.at(row, 64 * j));
+        v.store(
+            dots_->finish(result(args, row, j), dots_->sum(acc, r, j, panels), factors_at(args, j), scale),
+            e_.at(row, 64 * j));
     });
   }
 
@@ -270,7 +263,7 @@ class DotMatmul {
         Value* start = dots_->start(factors[j]);
         for (int r = 0; r < shape_.rows; ++r) acc[r * panels + j] = start;
       }
-      acc = block(args, panels, i, acc);
+      acc = block(args, panels, 0, i, acc);
       for (int r = 0; r < shape_.rows; ++r) {
         Value* scale = v.load_splat(e_.at(args["scales"], i, 4 * shape_.rows, 4 * r));
         for (int j = 0; j < panels; ++j)

@@ -9,6 +9,8 @@
 //          for 128 products. With the scales of the formats themselves, each 32 columns, these stand behind every 16
 //          products, which then get no more than 0.84 of the issue slots, 0.80 with mins. What is lost is less than what
 //          bf16 loses (weights to 2^-12 of the largest of 256, where bf16 is up to 2^-9 of each off).
+//          aarch64 has no instruction that multiplies such pairs and adds them. Where it multiplies bytes (sdot, smmla)
+//          the same integers are two signed bytes each, and three passes sum their four products: the same bits.
 //   Bytes  vpdpbusd on quads of bytes, for programs told to be coarse: the high plane of the activations, 8 bits of each 32
 //          columns, and weights as 8 bits of each 32 columns. As fast as integer products get, and as coarse as what
 //          others do by default.
@@ -51,12 +53,24 @@ class Dots {
   // floats apart. Bf16 reads prompt rows in place.
   virtual void convert(std::int64_t k, Value* row, Value* g, Value* blocks32, Value* to, Value* scales);
 
-  // Sums of products and results of a tile are vectors of 16 rows of weights; a sum begins as start() says for each panel.
-  virtual Value* start(Value* factors) = 0;
-  virtual llvm::Type* operand_type() = 0;
-  virtual Value* mac(Value* acc, Value* w, Value* x) = 0;
+  // Where row `r` (i64) of a tile's rows at `tile` begins.
+  virtual Value* row_at(Value* tile, Value* r) { return e_.at(tile, r, shape_.x_row); }
+
+  // The sums of a tile of shape().rows x `panels`, as the way has them in registers: sum() makes of them that of row r and
+  // panel j, a vector of 16 rows of weights. By default each of them is one, [row][panel].
+  virtual Values zero_sums(int panels) { return Values(shape_.rows * panels, start(nullptr)); }
+  virtual Value* sum(const Values& acc, int r, int j, int panels) { return acc[r * panels + j]; }
+  // acc plus the products of 32 columns: of the panels at w and panel_bytes behind it, and of the rows at x. A group is passed
+  // over `passes` times, and sums of earlier passes count 2^8 times each.
+  virtual int passes() const { return 1; }
+  virtual Values add_products(Value* w, Value* x, int panels, int pass, Values acc);
   // y + what the sum stands for; `scale`: of the row, nullptr where there is none.
   virtual Value* finish(Value* y, Value* acc, Value* factors, Value* scale) = 0;
+  // A sum begins as start() says for each panel.
+  virtual Value* start(Value* factors) = 0;
+  // The product of a line and a row's 32 bits in all lanes, added to a vector of 16 rows of weights.
+  virtual llvm::Type* operand_type() = 0;
+  virtual Value* mac(Value* acc, Value* w, Value* x) = 0;
 
  protected:
   Dots(Emitter& e, PromptWay way) : e_(e), b_(e.b()), shape_(dot_shape(e.isa(), way)) {}

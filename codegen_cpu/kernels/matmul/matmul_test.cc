@@ -336,9 +336,9 @@ TEST(Opcodes, Aarch64MultipliesByItsDotProducts) {
       EXPECT_NE(code.find("\t" + opcode + "\t"), std::string::npos) << isa->name << " " << function << "\n"
                                                                     << code;
     };
-    expect("matmul_q4_k_q16_512", isa->has_i8mm ? "usdot" : isa->has_dotprod ? "sdot" : "smull");
-    expect("tile_3x1_s32_min", "smull");
-    expect("unpack_iq4_xs_pairs", "tbl");
+    for (const char* function : {"matmul_q4_k_q16_512", "tile_3x1_s32_min"})
+      expect(function, isa->has_i8mm ? "usdot" : isa->has_dotprod ? "sdot" : "smull");
+    expect(isa->has_dotprod ? "unpack_iq4_xs_planes" : "unpack_iq4_xs_pairs", "tbl");
     EXPECT_NE(text.find("prfm"), std::string::npos);
   }
 }
