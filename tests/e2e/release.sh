@@ -11,6 +11,7 @@ chmod u+w "$work/root/gguf-compile"
 (cd "$root" && bazel build --disk_cache="$cache/bazel" //compiler:gguf-compile) >"$work/log" 2>&1 ||
   fail "bazel build: $(tail -n 20 "$work/log")"
 readelf -d "$work/root/gguf-compile" 2>/dev/null | says NEEDED && fail "the release build needs shared libraries"
+readelf -hd "$work/root/gguf-compile" | says "Flags: NOW PIE" || fail "the release build is no position-independent executable"
 zoo make gemma3-270m-like "$work/root/model.gguf" --type Q4_K
 inside() { unshare --user --map-root-user chroot "$work/root" "$@"; }
 inside /gguf-compile --version >"$work/version" 2>"$work/stderr" || skip "no user namespaces: $(cat "$work/stderr")"
