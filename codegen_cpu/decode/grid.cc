@@ -114,7 +114,8 @@ llvm::GlobalVariable* table_of(Emitter& e, const Layout& layout) {
   for (std::size_t i = 0; i < x.grid.size(); ++i)
     for (int j = 0; j < x.values; ++j) codes.push_back(code_of(x, i, j));
   auto* data = llvm::ConstantDataArray::get(e.context(), codes);
-  auto* table = new llvm::GlobalVariable(e.module(), data->getType(), true, llvm::GlobalValue::PrivateLinkage, data, name);
+  auto* table = new llvm::GlobalVariable(e.module(), data->getType(), true, llvm::GlobalValue::PrivateLinkage,
+                                         data, name);
   table->setAlignment(llvm::Align(64));
   return table;
 }
@@ -153,11 +154,13 @@ std::vector<Value*> grid_values(Emitter& e, const Layout& layout, Value* quants,
                                  : signs;
     // One instruction, that LLVM would make two of, since it sees which bits matter.
     const std::uint32_t code = ((1u << sign_at) - 1) * 0x01010101u;
-    Value* both = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_pternlog_d_512, {},
-                                    {splat(lanes, code), b.CreateBitCast(steps[static_cast<std::size_t>(s)], lanes),
-                                     b.CreateBitCast(moved, lanes), b.getInt32(kFirstChooses)});
+    Value* both =
+        b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_pternlog_d_512, {},
+                          {splat(lanes, code), b.CreateBitCast(steps[static_cast<std::size_t>(s)], lanes),
+                           b.CreateBitCast(moved, lanes), b.getInt32(kFirstChooses)});
     both = b.CreateBitCast(both, bytes);
-    steps[static_cast<std::size_t>(s)] = lut_low_bits(e, both, layout.values().first(std::size_t{2} << sign_at));
+    steps[static_cast<std::size_t>(s)] =
+        lut_low_bits(e, both, layout.values().first(std::size_t{2} << sign_at));
   }
   return steps;
 }
@@ -185,12 +188,14 @@ Value* grid_row(Emitter& e, const Layout& layout, Value* quants, Value* i, Value
   const auto times = [&](Value* v, std::int64_t n) { return b.CreateMul(v, e.i64(n)); };
   // index_byte of a row that is a value.
   Value* in_four = b.CreateAnd(row, e.i64(3));
-  Value* of_row = x.values == 8 ? times(row, 4) : b.CreateAdd(times(b.CreateLShr(row, 2), 16), times(in_four, 2));
+  Value* of_row =
+      x.values == 8 ? times(row, 4) : b.CreateAdd(times(b.CreateLShr(row, 2), 16), times(in_four, 2));
   Value* all = llvm::PoisonValue::get(llvm::FixedVectorType::get(b.getInt32Ty(), 8));
   for (int s = 0; s < 8; ++s) {
     const int index = 4 * s / x.values;
     Value* byte = b.CreateAdd(of_row, e.i64(index_byte(x.values, 0, index % 4)));
-    all = b.CreateInsertElement(all, four_codes(e, layout, quants, i, index / 4, byte, 4 * s % x.values), e.i32(s));
+    all = b.CreateInsertElement(all, four_codes(e, layout, quants, i, index / 4, byte, 4 * s % x.values),
+                                e.i32(s));
   }
   return b.CreateBitCast(all, llvm::FixedVectorType::get(b.getInt8Ty(), 32));
 }

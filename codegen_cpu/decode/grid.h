@@ -24,6 +24,7 @@ std::vector<llvm::Value*> grid_values(Emitter& e, const Layout& layout, llvm::Va
 // Without: their codes.
 std::vector<llvm::Value*> grid_steps(Emitter& e, const Layout& layout, llvm::Value* quants, llvm::Value* i);
 // Those of one row, <32 x i8>.
-llvm::Value* grid_row(Emitter& e, const Layout& layout, llvm::Value* quants, llvm::Value* i, llvm::Value* row);
+llvm::Value* grid_row(Emitter& e, const Layout& layout, llvm::Value* quants, llvm::Value* i,
+                      llvm::Value* row);
 
 }  // namespace gc::cpu

@@ -25,8 +25,9 @@ Value* byte_sums(Emitter& e, const std::array<Value*, 4>& column) {
   auto* words = column[0]->getType();
   auto* halves = llvm::FixedVectorType::get(b.getInt16Ty(), 2 * lanes(column[0]));
   const auto either = [&](std::uint32_t of_first, Value* first, Value* second) {
-    return b.CreateOr(b.CreateAnd(first, llvm::ConstantInt::get(words, of_first)),
-                      b.CreateAnd(second, llvm::ConstantInt::get(words, static_cast<std::uint32_t>(~of_first))));
+    return b.CreateOr(
+        b.CreateAnd(first, llvm::ConstantInt::get(words, of_first)),
+        b.CreateAnd(second, llvm::ConstantInt::get(words, static_cast<std::uint32_t>(~of_first))));
   };
   // Bytes 0 and 1 plus bytes 2 and 3: of the first column in the low half of a word, of the second in the high one.
   const auto in_halves = [&](Value* low, Value* high) {
@@ -42,7 +43,8 @@ Value* byte_sums(Emitter& e, const std::array<Value*, 4>& column) {
 // The same by dot products with ones.
 Value* byte_sums_vnni(Emitter& e, const std::array<Value*, 4>& column, int bytes) {
   auto& b = e.b();
-  const auto id = bytes == 64 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
+  const auto id =
+      bytes == 64 ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256;
   auto* type = llvm::FixedVectorType::get(b.getInt8Ty(), static_cast<unsigned>(bytes));
   auto* words = llvm::FixedVectorType::get(b.getInt32Ty(), static_cast<unsigned>(bytes / 4));
   Value* sum = llvm::Constant::getNullValue(words);
@@ -82,9 +84,11 @@ Value* values_of(Emitter& e, Value* starts, const std::vector<int>& first) {
 // `minus` (bytes, not 0): the value's magnitude stands below zero.
 Value* with_signs(Emitter& e, Value* values, Value* minus) {
   auto& b = e.b();
-  const auto number = [&](int n) { return llvm::ConstantInt::get(values->getType(), static_cast<std::uint64_t>(n)); };
-  Value* magnitude = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, b.CreateSub(values, number(kTrellisOffset)),
-                                             b.getFalse());
+  const auto number = [&](int n) {
+    return llvm::ConstantInt::get(values->getType(), static_cast<std::uint64_t>(n));
+  };
+  Value* magnitude = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs,
+                                             b.CreateSub(values, number(kTrellisOffset)), b.getFalse());
   Value* is_minus = b.CreateICmpNE(minus, number(0));
   return b.CreateSelect(is_minus, b.CreateSub(number(kTrellisOffset), magnitude),
                         b.CreateAdd(number(kTrellisOffset), magnitude));
@@ -139,7 +143,8 @@ Value* trellis_row(Emitter& e, const Layout& layout, Value* p) {
   Value* word = b.CreateVectorSplat(8, e.load(b.getInt32Ty(), e.at(p, layout.index_bytes()), 4));
   std::vector<std::uint8_t> bit;
   for (int c = 0; c < 32; ++c) bit.push_back(static_cast<std::uint8_t>(1 << (c / 4)));
-  return with_signs(e, values, b.CreateAnd(b.CreateBitCast(word, bytes), llvm::ConstantDataVector::get(e.context(), bit)));
+  return with_signs(
+      e, values, b.CreateAnd(b.CreateBitCast(word, bytes), llvm::ConstantDataVector::get(e.context(), bit)));
 }
 
 }  // namespace gc::cpu
