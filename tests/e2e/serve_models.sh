@@ -59,3 +59,12 @@ print("passed")
 PY
   end_server
 done
+
+# The other target, where its emulator is.
+if command -v qemu-aarch64-static >/dev/null; then
+  compile "$smollm2_gguf" "$work/arm" --target aarch64-linux-gnu --with serve
+  start_server qemu-aarch64-static "$work/arm" serve -c 256 -np 2
+  curl -sf "$url/completion" -H 'Content-Type: application/json' -d '{"prompt": "The capital of France is", "n_predict": 3, "temperature": 0}' |
+    says '" Paris.' || fail "aarch64: no answer"
+  end_server
+fi
