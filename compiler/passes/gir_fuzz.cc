@@ -1,8 +1,5 @@
 // libFuzzer's entry: any bytes as the text of a graph. What does not parse is the user's error; what parses and is well
 // formed prints to itself and goes through all passes.
-//
-//   bazel build --config=asan --copt=-fsanitize=fuzzer-no-link //compiler/passes:gir_fuzz
-//   bazel-bin/compiler/passes/gir_fuzz -max_len=8192 CORPUS_FOLDER (of .gir files)
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,8 +1,5 @@
 // libFuzzer's entry: any bytes as a model file. What opens is read to its last byte, described and searched for a
 // vocabulary; what does not must end in an error of the user's.
-//
-//   bazel build --config=asan --copt=-fsanitize=fuzzer-no-link //frontends/gguf:reader_fuzz
-//   bazel-bin/frontends/gguf/reader_fuzz -max_len=65536 CORPUS_FOLDER
 #include <sys/mman.h>
 #include <unistd.h>
 

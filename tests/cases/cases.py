@@ -18,11 +18,12 @@ import traceback
 import check
 import containers
 import faults
+import known
 import models
 import programs
 import texts
 
-MODULES = [containers, models, texts, faults, programs]
+MODULES = [containers, models, texts, faults, programs, known]
 
 
 def all_cases():

@@ -83,6 +83,8 @@ class Case:
     name: str
     check: object  # of a Context; returns "refused", "accepted" or another word to count it by
     seconds: float = field(default=0, compare=False)
+    model: object = None  # of cases that compile one: it, and the options
+    options: tuple = ()
 
 
 class Context:
@@ -165,7 +167,7 @@ def refuses(kind, name, model, pattern, options=(), address_space=None):
         c.expect_clean(outcome, pattern)
         return "refused"
 
-    return Case(kind, name, check)
+    return Case(kind, name, check, model=model, options=tuple(options))
 
 
 def accepts(kind, name, model, then=None, options=(), warning=None):
@@ -185,7 +187,7 @@ def accepts(kind, name, model, then=None, options=(), warning=None):
             then(c, program)
         return "accepted"
 
-    return Case(kind, name, check)
+    return Case(kind, name, check, model=model, options=tuple(options))
 
 
 def survives(kind, name, model, options=()):
@@ -199,7 +201,7 @@ def survives(kind, name, model, options=()):
         c.expect_clean(outcome, "")
         return "refused"
 
-    return Case(kind, name, check)
+    return Case(kind, name, check, model=model, options=tuple(options))
 
 
 class Timed:

@@ -1,8 +1,5 @@
 // libFuzzer's entry: a format, and any text as its answer. The text must come apart the same way whole and byte for
 // byte, and a call that is complete must have an offered tool's name and one JSON object.
-//
-//   bazel build --config=asan --copt=-fsanitize=fuzzer-no-link //runtime/text:output_fuzz
-//   bazel-bin/runtime/text/output_fuzz -max_len=4096 CORPUS_FOLDER
 // tests/output/corpus.py makes a corpus of the known answers.
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Files of the kinds that this compiler and a peer both read: differential.py COMPILER PEER [--kind C13 ...]
+
+PEER MODEL OUT.f32 TOKEN... writes the last token's logits, or ends with another code than 0. Where both accept a file, their
+logits must agree to a normalized squared error of 1e-5. Files that only one accepts are listed with the compiler's reason,
+and how the peer ended; a signal is its crash.
+"""
+import argparse
+import collections
+import concurrent.futures
+import os
+import re
+import sys
+
+import numpy as np
+
+import check
+import containers
+import models
+import texts
+
+TOKENS = (2, 50, 60, 70, 80, 90, 100, 50, 60, 70, 80, 90)
+BOUND = 1e-5
+
+
+def reason(outcome):
+    text = outcome.said().split("error: ", 1)[-1].strip().split("model.gguf: ")[-1]
+    return re.sub(r"'?/[^ ]*gguf-compile-case\.[^/ ]*/", "", text)[:110]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("compiler")
+    parser.add_argument("peer")
+    parser.add_argument("--kind", nargs="+")
+    args = parser.parse_args()
+    cases = [c for m in (containers, models, texts) for kind in m.CASES for c in kind() if c.model is not None]
+    cases = [c for c in cases if not args.kind or c.kind in args.kind]
+
+    def compare(case):
+        c = check.Context(os.path.abspath(args.compiler), "", "", False)
+        try:
+            made = case.model(c) if callable(case.model) else case.model
+            path = made if isinstance(made, str) else c.write("model.gguf", made)
+            theirs = check.run([args.peer, path, c.path("theirs"), *map(str, TOKENS)])
+            outcome, program = c.compile(path, *case.options)
+            how = "accepts" if theirs.code == 0 else f"dies of signal {-theirs.code}" if theirs.code < 0 else "refuses"
+            if outcome.code != 0 or theirs.code != 0:
+                return "neither" if outcome.code != 0 and theirs.code == 1 else "one", how, outcome
+            ours = np.frombuffer(c.logits(program, TOKENS), "<f4").reshape(len(TOKENS), -1)[-1].astype(float)
+            other = np.fromfile(c.path("theirs"), "<f4").astype(float)
+            error = ((ours - other) ** 2).sum() / (other**2).sum() if ours.shape == other.shape else float("inf")
+            return ("same" if error <= BOUND else "DIFFER"), f"{error:.1e}", outcome
+        except check.Failed as failed:
+            return "one", f"error: {failed}"[:150], None
+        finally:
+            c.close()
+
+    counts = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for case, (word, how, outcome) in zip(cases, pool.map(compare, cases)):
+            counts[word] += 1
+            if word in ("one", "DIFFER"):
+                ours = "error" if outcome is None else "accepts" if outcome.code == 0 else reason(outcome)
+                print(f"{word} {case.kind} {case.name[:60]}: the peer {how}; here: {ours}", flush=True)
+    print(f"{len(cases)} files: {counts['same']} accepted by both with the same logits, {counts['DIFFER']} with others, "
+          f"{counts['neither']} by neither, {counts['one']} by one")
+    return 1 if counts["DIFFER"] or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
