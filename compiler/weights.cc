@@ -32,12 +32,20 @@ std::span<const uint8_t> bytes_of(const std::vector<float>& v) {
   return {reinterpret_cast<const uint8_t*>(v.data()), 4 * v.size()};
 }
 
+// Divisors of RoPE's frequencies.
+std::vector<float> factors_of(const gguf::File& file, const std::string& name) {
+  std::vector<float> factors = vector_of(file, name);
+  for (size_t i = 0; i < factors.size(); ++i)
+    if (factors[i] == 0) file.fail_tensor(name, cat("divides by value ", i, ", which is 0"));
+  return factors;
+}
+
 std::vector<float> table_of(const gguf::File& file, const ir::Weight& w) {
   const ir::Weight::Rope& r = w.rope;
   const int64_t step = w.source == ir::Weight::Source::RopeCoarse ? r.fine : 1;
   const auto rows = [&](const std::string& factors) {
     return pack::rope_table(r.params(w.source), w.table_rows(), step,
-                            factors.empty() ? std::vector<float>() : vector_of(file, factors));
+                            factors.empty() ? std::vector<float>() : factors_of(file, factors));
   };
   std::vector<float> table = rows(r.factors);
   if (r.long_factors.empty()) return table;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <ctime>
 #include <random>
 #include <sstream>
 
@@ -169,7 +170,7 @@ TEST_F(Hostile, ManySmallItems) {
     put(i * 32);             // offset
   }
   bytes.resize(bytes.size() + 32 * (kItems + 1));
-  const Stopwatch watch;
+  const std::clock_t start = std::clock();  // CPU time: a busy machine's wall clock says little
   const MemoryFile memory(bytes);
   const File file = File::open(memory.path());
   EXPECT_EQ(file.find_tensor("t131071")->data.size(), 1u);
@@ -179,7 +180,7 @@ TEST_F(Hostile, ManySmallItems) {
     EXPECT_GT(out.str().size(), kItems);
   }
   // 2 s; squared, minutes.
-  EXPECT_LT(watch.seconds(), 30);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 30);
 }
 
 TEST_F(Hostile, NamesThatAttackATerminal) {

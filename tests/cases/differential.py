@@ -2,7 +2,7 @@
 """Files of the kinds that this compiler and a peer both read: differential.py COMPILER PEER [--kind C13 ...]
 
 PEER MODEL OUT.f32 TOKEN... writes the last token's logits, or ends with another code than 0. Where both accept a file, their
-logits must agree to a normalized squared error of 1e-5. Files that only one accepts are listed with the compiler's reason,
+logits must agree to a normalized squared error of 1e-5 (2.5e-4 for the quantized ones, those of C20). Files that only one accepts are listed with the compiler's reason,
 and how the peer ended; a signal is its crash.
 """
 import argparse
@@ -20,7 +20,7 @@ import models
 import texts
 
 TOKENS = (2, 50, 60, 70, 80, 90, 100, 50, 60, 70, 80, 90)
-BOUND = 1e-5
+BOUND, BOUND_QUANTIZED = 1e-5, 2.5e-4  # as tests/zoo: activations of quantized products are rounded in two ways
 
 
 def reason(outcome):
@@ -50,7 +50,7 @@ def main():
             ours = np.frombuffer(c.logits(program, TOKENS), "<f4").reshape(len(TOKENS), -1)[-1].astype(float)
             other = np.fromfile(c.path("theirs"), "<f4").astype(float)
             error = ((ours - other) ** 2).sum() / (other**2).sum() if ours.shape == other.shape else float("inf")
-            return ("same" if error <= BOUND else "DIFFER"), f"{error:.1e}", outcome
+            return ("same" if error <= (BOUND_QUANTIZED if case.kind == "C20" else BOUND) else "DIFFER"), f"{error:.1e}", outcome
         except check.Failed as failed:
             return "one", f"error: {failed}"[:150], None
         finally:

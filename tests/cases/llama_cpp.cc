@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   if (context == nullptr) return 1;
   std::vector<llama_token> tokens;
   for (int i = 3; i < argc; ++i) tokens.push_back(std::atoi(argv[i]));
-  if (llama_decode(context, llama_batch_get_one(tokens.data(), static_cast<int32_t>(tokens.size()))) != 0) return 1;
+  if (llama_decode(context, llama_batch_get_one(tokens.data(), static_cast<int32_t>(tokens.size()))) != 0)
+    return 1;
   const float* logits = llama_get_logits_ith(context, -1);
   const int n = llama_vocab_n_tokens(llama_model_get_vocab(model));
   std::FILE* out = std::fopen(argv[2], "wb");

@@ -105,8 +105,9 @@ def tensors():
 
     yield accepts("C15", "frequencies divided by 1 to 16", factors(range(1, half + 1)), other_logits)
     yield refuses("C15", "too few divisors of frequencies", factors(range(1, half)), "rope_freqs")
-    for v in (0.0, math.nan, math.inf, -1.0):
-        yield survives("C15", f"a divisor of {v}", factors([v] * half))
+    for v in (0.0, math.nan, math.inf):
+        yield refuses("C15", f"a divisor of {v}", factors([v] * half), "rope_freqs.weight")
+    yield survives("C15", "divisors of -1", factors([-1.0] * half))
 
 
 def windows():
