@@ -213,7 +213,7 @@ ScanSpec scan_spec(const Graph& graph, const Op& op) {
 std::uint32_t usual_kv_type(const Isa& isa, const Graph& graph) {
   for (const Op& op : graph.ops) {
     if (!attends(op.kind)) continue;
-    if (attn_has_tiles(isa, attn_spec(graph, op, GC_KV_BF16))) return GC_KV_BF16;
+    if (attn_has_bf16(isa, attn_spec(graph, op, GC_KV_BF16))) return GC_KV_BF16;
   }
   return GC_KV_F16;
 }
@@ -358,9 +358,9 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   int64_t bytes = 0;
   for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
     AttnSpec spec = attn_spec(graph, op, kv_type);
-    bytes = std::max(bytes, attn_scratch_bytes(spec));
-    spec.tiles = attn_has_tiles(isa_, spec);
-    if (spec.tiles) bytes = std::max(bytes, attn_scratch_bytes(spec));
+    bytes = std::max(bytes, attn_scratch_bytes(isa_, spec));
+    spec.bf16 = attn_has_bf16(isa_, spec);
+    if (spec.bf16) bytes = std::max(bytes, attn_scratch_bytes(isa_, spec));
   }
   return bytes;
 }

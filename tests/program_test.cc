@@ -435,17 +435,17 @@ TEST(Program, LongContextsAreSplitAmongWorkersWithTheSameBits) {
   }
 }
 
-TEST(Program, PromptsAttendOnTilesWhereKeysAreBf16) {
+TEST(Program, PromptsAttendInBf16WhereKeysAreBf16) {
   const TinyProgramModel model(Case{"llama_tiles", {.architecture = "llama", .head_dim = 32}});
   const std::vector<int32_t> ids = ids_of(model.n_vocab(), kTokens, 3);
   for (const cpu::Isa* isa : cpu::host_isas()) {
     SCOPED_TRACE(isa->name);
     const Program program(model, *isa);
-    EXPECT_EQ(program.model().program->kv_type, uint32_t{isa->has_amx ? GC_KV_BF16 : GC_KV_F16});
+    EXPECT_EQ(program.model().program->kv_type, uint32_t{isa->has_bf16dot ? GC_KV_BF16 : GC_KV_F16});
     for (uint32_t kv_type : {GC_KV_F32, GC_KV_F16, GC_KV_BF16}) {
       const std::vector<float> prompt = logits_of(program, ids, {.kv_type = kv_type});
       const std::vector<float> generated = logits_of(program, ids, {.kv_type = kv_type, .prompt = 0});
-      EXPECT_EQ(same_bits(prompt, generated), !isa->has_amx || kv_type != GC_KV_BF16) << kv_type;
+      EXPECT_EQ(same_bits(prompt, generated), !isa->has_bf16dot || kv_type != GC_KV_BF16) << kv_type;
       EXPECT_LT(nmse(generated, prompt), 3e-4) << kv_type;
     }
   }

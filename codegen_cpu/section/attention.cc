@@ -91,16 +91,16 @@ class Attention : Scope {
   template <class Body>
   void over_unit_roles(const Op& op, const AttnCall& c, Value* lo, Value* hi, const Body& body) {
     const ir::ValueId y = op.results[0];
-    const bool tiles = attn_has_tiles(e_.isa(), c.spec);
+    const bool apart = attn_has_bf16(e_.isa(), c.spec);
     auto part = [&](const Span& rows) {
       AttnSpec spec = c.spec;
       spec.out = form(y, rows);
-      spec.tiles = tiles && rows.prompt;
+      spec.bf16 = apart && rows.prompt;
       auto units = [&](Value* row) { return between(b_.CreateMul(row, e_.i64(spec.kv_heads)), lo, hi); };
       body(spec, rows_of(y, rows), units(rows.lo), units(rows.hi));
     };
     Value* n = frame_.i64(Slot::n_rows);
-    if (tiles) return over_roles_apart(e_.i64(0), n, part);
+    if (apart) return over_roles_apart(e_.i64(0), n, part);
     over_roles({y}, e_.i64(0), n, part);
   }
 
@@ -125,8 +125,8 @@ class Attention : Scope {
     Value* units = b_.CreateMul(n, e_.i64(c.spec.kv_heads));
     Value* uneven = b_.CreateICmpNE(b_.CreateURem(units, frame_.i64(Slot::workers)), e_.i64(0));
     Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)), uneven);
-    // Rows on tiles have ranges of their own.
-    if (attn_has_tiles(e_.isa(), c.spec))
+    // Prompt rows in bf16 have ranges of their own.
+    if (attn_has_bf16(e_.isa(), c.spec))
       few = b_.CreateAnd(few, b_.CreateICmpEQ(frame_.i64(Slot::n_prompt), e_.i64(0)));
     const auto counted = e_.if_else(
         few, [&] { return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})}; },

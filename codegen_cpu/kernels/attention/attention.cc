@@ -27,9 +27,9 @@ std::string attn_unsupported(const AttnSpec& spec) {
   return "";
 }
 
-bool attn_has_tiles(const Isa& isa, const AttnSpec& spec) {
-  return isa.has_amx && isa.has_bf16dot && !spec.ahead && spec.kv_type == GC_KV_BF16 &&
-         spec.k_dim % 32 == 0 && spec.v_dim % 32 == 0;
+bool attn_has_bf16(const Isa& isa, const AttnSpec& spec) {
+  return isa.has_bf16dot && !spec.ahead && spec.kv_type == GC_KV_BF16 && spec.k_dim % 32 == 0 &&
+         spec.v_dim % 32 == 0;
 }
 
 namespace {
@@ -80,7 +80,7 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
   key.q_norm = key.sinks = false;
   key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0, key.buckets = 0;
   key.out = ir::Elem::F32;
-  key.tiles = false;
+  key.bf16 = false;
   std::vector<Arg> args = joined ? std::vector<Arg>{in("qkv"), i64("qs")}
                                  : std::vector<Arg>{in("k"), i64("ks"), in("v"), i64("vs")};
   for (const Arg& arg :
@@ -208,8 +208,8 @@ Value* run_length(Emitter& e, const AttnSpec& spec, Value* step, Value* row, Val
 llvm::Function* attn_append(Emitter& e, const AttnSpec& spec) { return append(e, spec, true); }
 llvm::Function* kv_append(Emitter& e, const AttnSpec& spec) { return append(e, spec, false); }
 
-std::int64_t attn_scratch_bytes(const AttnSpec& spec) {
-  if (spec.tiles) return attn_prompt_scratch_bytes(spec);
+std::int64_t attn_scratch_bytes(const Isa& isa, const AttnSpec& spec) {
+  if (spec.bf16) return attn_prompt_scratch_bytes(isa, spec);
   return std::max(scratch_layout(spec).bytes, attn_rows_scratch_bytes(spec));
 }
 std::int64_t attn_partial_bytes(const AttnSpec& spec) {
@@ -226,9 +226,9 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
     llvm::IRBuilder<>& b = e.b();
     const Angles angles = make_angles(e, spec.rope);
     // Runs of rows together, and single rows where that is faster and gives the same bits.
-    llvm::Function* rows = spec.tiles ? attn_prompt(e, spec) : attn_rows(e, spec);
-    const std::int64_t most = spec.tiles ? attn_prompt_most(spec) : attn_rows_most(spec);
-    const std::int64_t least = spec.tiles ? 1 : attn_rows_least(spec);
+    llvm::Function* rows = spec.bf16 ? attn_prompt(e, spec) : attn_rows(e, spec);
+    const std::int64_t most = spec.bf16 ? attn_prompt_most(e.isa(), spec) : attn_rows_most(spec);
+    const std::int64_t least = spec.bf16 ? 1 : attn_rows_least(spec);
     // The units of one kv head are consecutive rows.
     Value* bias = spec.buckets > 0 ? e.stack(spec.group() * kBiasFloats * 4)
                                    : llvm::ConstantPointerNull::get(e.b().getPtrTy());
@@ -262,7 +262,7 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
                                                       n,
                                                       head,
                                                       a["scratch"]};
-                if (!spec.tiles) args.push_back(bias);
+                if (!spec.bf16) args.push_back(bias);
                 b.CreateCall(rows, args);
                 return Emitter::Values{b.CreateAdd(row, n)};
               };
@@ -296,7 +296,7 @@ llvm::Function* attn_most_ranges(Emitter& e, const AttnSpec& spec) {
 
 llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
   check(spec);
-  GC_CHECK(!spec.tiles);
+  GC_CHECK(!spec.bf16);
   AttnSpec key = spec;
   key.sinks = key.k_norm = false;
   key.out = ir::Elem::F32;

@@ -13,10 +13,10 @@
 //   - ranges are merged in order: m' = max(m, n), l' = fma(l_n, exp(n - m'), l exp(m - m')), o' likewise.
 // Query heads of a group share the loads of keys and values.
 //
-// With spec.tiles, for prompt rows, the order and the rounding are another (prompt.cc), again a function of pos alone.
+// With spec.bf16, for prompt rows, the order and the rounding are another (prompt.cc), again a function of pos alone.
 //
 // Kernels: attn_append stores keys and values of the step's rows (all rows before any attention of the step, with a
-// barrier between). attn does whole rows. For few rows, without spec.tiles, over long contexts attn_split does single ranges, on any
+// barrier between). attn does whole rows. For few rows, without spec.bf16, over long contexts attn_split does single ranges, on any
 // workers, and attn_merge the rest: the bits are those of attn.
 #pragma once
 
@@ -45,16 +45,16 @@ struct AttnSpec {
   float eps = 0;  // of the norms
   RopeSpec rope;  // dims 0: none
   int kv_type = GC_KV_F16;
-  bool tiles = false;            // prompt rows on matrix tiles, where attn_has_tiles
+  bool bf16 = false;             // prompt rows by products of bf16, where attn_has_bf16
   bool ring = false;             // the state's table is a ring
   ir::Elem out = ir::Elem::F32;  // Q16: v_dim a multiple of 32
 
   std::int64_t group() const { return heads / kv_heads; }
 };
 
-// Whether prompt rows are multiplied on matrix tiles: products follow the KV type, bf16 by bf16, others in f32. Heads
-// whose size is no multiple of 32 take f32 FMA, as generated rows do.
-bool attn_has_tiles(const Isa& isa, const AttnSpec& spec);
+// Whether prompt rows are multiplied in bf16, on matrix tiles or by vdpbf16ps: products follow the KV type, bf16 by bf16,
+// others in f32. Heads whose size is no multiple of 32 take f32 FMA, as generated rows do.
+bool attn_has_bf16(const Isa& isa, const AttnSpec& spec);
 
 // Empty if there are kernels for it, else what is missing.
 std::string attn_unsupported(const AttnSpec& spec);
@@ -82,7 +82,7 @@ llvm::Function* kv_append(Emitter& e, const AttnSpec& spec);
 llvm::Function* attn(Emitter& e, const AttnSpec& spec);
 
 // Of one worker, 64-byte aligned; both for attn and attn_split.
-std::int64_t attn_scratch_bytes(const AttnSpec& spec);
+std::int64_t attn_scratch_bytes(const Isa& isa, const AttnSpec& spec);
 
 // Ranges that the row at pos walks, and bytes of the partial result of one range of one unit.
 constexpr std::int64_t attn_ranges(std::int64_t pos, std::int64_t window) {

@@ -1,5 +1,6 @@
 // Attention of a generated token over a long context, in bytes of keys and values a second beside a plain read of the
-// same memory, and of a prompt, in flops beside the most that the unit does: f32 FMA, or tdpbf16ps with `tiles`. Kernel
+// same memory, and of a prompt, in flops beside the most that the unit does: f32 FMA, or with `bf16` tdpbf16ps or
+// vdpbf16ps. Kernel
 // and bound take turns in the same run; both are the best of many samples.
 //
 //   bazel run //codegen_cpu/kernels/attention:attention_bench [-- --benchmark_filter=...]
@@ -28,15 +29,13 @@ using Attn = void(const gc_step*, std::int64_t group, std::int64_t block_bytes, 
                   const float* coarse, const float* sinks, void* y, std::int64_t ys, std::int64_t begin,
                   std::int64_t end, void* scratch);
 
-// The last row; in use or not.
-const Isa& isa_with_tiles() { return all_isas().back(); }
-
 // ---- Bounds ----
 
 constexpr int kChains = 12, kProducts = 8;
 constexpr std::int64_t kTurns = 20000;
 constexpr double kFmaFlops = 2.0 * kChains * 16 * kTurns;
 constexpr double kTileFlops = 2.0 * kProducts * 16 * 16 * 32 * kTurns;
+constexpr double kDotFlops = 2 * kFmaFlops;
 
 // void(y): independent multiply-adds in registers.
 llvm::Function* fma_peak(Emitter& e) {
@@ -54,8 +53,25 @@ llvm::Function* fma_peak(Emitter& e) {
   });
 }
 
+// void(y): products of pairs of bf16 in registers.
+llvm::Function* dot_peak(Emitter& e) {
+  return e.function("bf16_peak", {out("y")}, [&](const Args& a) {
+    Vec v(e);
+    auto* pairs = llvm::FixedVectorType::get(e.b().getBFloatTy(), 32);
+    Value* x = e.load(pairs, a["y"], 64);
+    Vec::Values acc(kChains, v.zero());
+    acc = e.for_range(e.i64(0), e.i64(kTurns), 1, acc, [&](Value*, const Vec::Values& in) {
+      Vec::Values next;
+      for (Value* y : in)
+        next.push_back(e.b().CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {}, {y, x, x}));
+      return next;
+    });
+    for (int i = 0; i < kChains; ++i) v.store(acc[i], e.at(a["y"], i * 64));
+  });
+}
+
 llvm::Function* tile_peak(Emitter& e) {
-  return e.function("tile_peak", {}, [&](const Args&) {
+  return e.function("bf16_peak", {out("y")}, [&](const Args&) {
     const auto tile = [&](int i) { return e.b().getInt8(static_cast<std::uint8_t>(i)); };
     for (int i = 0; i < 8; ++i) e.b().CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {tile(i)});
     e.for_range(0, kTurns, 1, [&](Value*) {
@@ -116,24 +132,27 @@ void on_huge_pages(std::uint8_t* p, std::int64_t bytes) {
 struct Shape {
   std::int64_t rows, group, dim, context;
   int kv_type;
-  bool tiles = false;
+  bool bf16 = false;
 };
 
 void run(benchmark::State& state, const Shape& s) {
   constexpr std::int64_t kFine = 1024;
-  if (s.tiles && !host_runs(isa_with_tiles())) return state.SkipWithError("no tiles on this machine");
+  const Isa& isa = best_host_isa();
+  if (s.bf16 && !isa.has_bf16dot) return state.SkipWithError("no products of bf16 on this machine");
+  const bool tiles = s.bf16 && isa.has_amx;
   AttnSpec spec{.heads = s.group, .kv_heads = 1, .k_dim = s.dim, .v_dim = s.dim};
   spec.scale = 0.0625f;
   spec.kv_type = s.kv_type;
-  spec.tiles = s.tiles;
+  spec.bf16 = s.bf16;
   spec.rope = {s.dim, true, kFine};
-  Kernels k(s.tiles ? isa_with_tiles() : best_host_isa());
+  Kernels k(isa);
   const std::string name = k.name(attn(k.e(), spec));
   fma_peak(k.e()), read_peak(k.e());
-  if (s.tiles) tile_peak(k.e()), tiles_begin(k.e());
+  if (s.bf16) tiles ? tile_peak(k.e()) : dot_peak(k.e());
+  if (tiles) tiles_begin(k.e());
   const std::int64_t blocks = (s.context + s.rows) / GC_KV_BLOCK + 1,
                      bytes = kv_state_bytes(1, s.dim, s.dim, spec.kv_type);
-  Buffer<std::uint8_t> pool(blocks * bytes + 8192), scratch(attn_scratch_bytes(spec));
+  Buffer<std::uint8_t> pool(blocks * bytes + 8192), scratch(attn_scratch_bytes(isa, spec));
   on_huge_pages(pool.data(), blocks * bytes);
   std::fill(pool.begin(), pool.end(), 0x2c);  // 0.066
   Buffer<float> q(s.rows * s.group * s.dim), y(s.rows * s.group * s.dim + 256), table(kFine * s.dim);
@@ -157,14 +176,14 @@ void run(benchmark::State& state, const Shape& s) {
   step.seqs = &seq;
   step.pools = pools;
   auto* f = k.get<Attn>(name);
-  if (s.tiles) k.get<void()>("tiles_begin")();
+  if (tiles) k.get<void()>("tiles_begin")();
   auto attention = [&] {
     f(&step, 0, bytes, 0, q.data(), s.group * s.dim * 4, nullptr, table.data(), table.data(), nullptr,
       y.data(), s.group * s.dim * 4, 0, s.rows, scratch.data());
   };
   auto* fma = k.get<void(float*)>("fma_peak");
   auto* read = k.get<void(const void*, std::int64_t, float*)>("read_peak");
-  auto* tile = s.tiles ? k.get<void()>("tile_peak") : nullptr;
+  auto* bf16 = s.bf16 ? k.get<void(float*)>("bf16_peak") : nullptr;
   const std::int64_t read_bytes = (s.context + GC_KV_BLOCK - 1) / GC_KV_BLOCK * bytes;
   double ours = 1e9, bound = 1e9;
   for (auto _ : state) {
@@ -177,8 +196,8 @@ void run(benchmark::State& state, const Shape& s) {
     bound = std::min(bound, seconds([&] {
                        if (s.rows == 1)
                          read(pool.data(), read_bytes, y.data());
-                       else if (s.tiles)
-                         tile();
+                       else if (s.bf16)
+                         bf16(y.data());
                        else
                          fma(y.data());
                      }));
@@ -191,7 +210,7 @@ void run(benchmark::State& state, const Shape& s) {
   } else {
     const double rate = seen * double(4 * s.group * s.dim) / ours;
     state.counters["TFLOPS"] = rate / 1e12;
-    state.counters["of_peak"] = rate / ((s.tiles ? kTileFlops : kFmaFlops) / bound);
+    state.counters["of_peak"] = rate / ((tiles ? kTileFlops : s.bf16 ? kDotFlops : kFmaFlops) / bound);
   }
 }
 
@@ -210,10 +229,10 @@ BENCHMARK(prompt)
     ->ArgNames({"group", "dim", "kv"})
     ->ArgsProduct({{1, 3, 4}, {64, 128, 256}, {GC_KV_F32, GC_KV_F16, GC_KV_BF16, GC_KV_Q8_0}});
 
-void prompt_tiles(benchmark::State& state) {
+void prompt_bf16(benchmark::State& state) {
   run(state, {512 / state.range(0), state.range(0), state.range(1), state.range(2), GC_KV_BF16, true});
 }
-BENCHMARK(prompt_tiles)
+BENCHMARK(prompt_bf16)
     ->ArgNames({"group", "dim", "context"})
     ->ArgsProduct({{1, 3, 4}, {64, 96, 128, 256}, {512}})
     ->ArgsProduct({{1, 4}, {64, 256}, {256, 4096, 16384}});

@@ -41,7 +41,8 @@ constexpr std::int64_t kGroup = 1, kFine = 64;
 class Attention {
  public:
   Attention(const Isa& isa, const AttnSpec& spec)
-      : spec_(spec),
+      : isa_(isa),
+        spec_(spec),
         kernels_(isa),
         append_(kernels_.name(attn_append(kernels_.e(), spec))),
         attn_(kernels_.name(attn(kernels_.e(), spec))),
@@ -50,10 +51,11 @@ class Attention {
         q_norm_(spec.k_dim),
         k_norm_(spec.k_dim),
         sinks_(spec.heads * std::max<std::int64_t>(1, spec.buckets)) {
-    if (spec.tiles) {
+    if (on_tiles()) {
       tiles_begin(kernels_.e());
       tiles_end(kernels_.e());
-    } else if (spec.buckets == 0) {
+    }
+    if (!spec.bf16 && spec.buckets == 0) {
       split_ = kernels_.name(attn_split(kernels_.e(), spec));
       merge_ = kernels_.name(attn_merge(kernels_.e(), spec));
     }
@@ -86,6 +88,7 @@ class Attention {
     sequences_[1].tables[kGroup] = {table_.data(), n, 0};
   }
 
+  bool on_tiles() const { return spec_.bf16 && isa_.has_amx; }
   std::int64_t columns() const {
     return (spec_.heads + spec_.kv_heads) * spec_.k_dim + spec_.kv_heads * spec_.v_dim;
   }
@@ -113,13 +116,13 @@ class Attention {
       kernels_.get<Append>(append_)(&step, kGroup, block_bytes_, offset_, qkv, qs, k_norm_.data(),
                                     fine_.data(), coarse_.data(), first, last);
     }
-    Buffer<std::uint8_t> scratch(attn_scratch_bytes(spec_));
+    Buffer<std::uint8_t> scratch(attn_scratch_bytes(isa_, spec_));
     std::fill(scratch.begin(), scratch.end(), 0xff);
     if (!by_ranges) {
-      if (spec_.tiles) kernels_.get<void()>("tiles_begin")();
+      if (on_tiles()) kernels_.get<void()>("tiles_begin")();
       kernels_.get<Attn>(attn_)(&step, kGroup, block_bytes_, offset_, qkv, qs, q_norm_.data(), fine_.data(),
                                 coarse_.data(), sinks_.data(), out, y_stride, 0, units, scratch.data());
-      if (spec_.tiles) kernels_.get<void()>("tiles_end")();
+      if (on_tiles()) kernels_.get<void()>("tiles_end")();
       return;
     }
     std::int64_t ranges = 1;
@@ -151,6 +154,7 @@ class Attention {
   }
 
  private:
+  const Isa& isa_;
   AttnSpec spec_;
   Kernels kernels_;
   std::string append_, attn_, split_, merge_;
@@ -281,24 +285,26 @@ TEST(Attention, BitsDontDependOnChunksOrSplits) {
   }
 }
 
-const Isa* isa_with_tiles() {
-  for (const Isa& isa : all_isas())
-    if (isa.has_amx && host_runs(isa)) return &isa;
-  return nullptr;
+// Those of the host that multiply bf16, with tiles and without.
+std::vector<const Isa*> isas_with_bf16() {
+  std::vector<const Isa*> isas;
+  for (const Isa* isa : host_isas())
+    if (isa->has_bf16dot) isas.push_back(isa);
+  return isas;
 }
 
-AttnSpec on_tiles(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
-  return with(shape(heads, kv_heads, dim, GC_KV_BF16), [](AttnSpec& s) { s.tiles = true; });
+AttnSpec in_bf16(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim) {
+  return with(shape(heads, kv_heads, dim, GC_KV_BF16), [](AttnSpec& s) { s.bf16 = true; });
 }
 
 // What no row's window reaches isn't read: a value that is no number would show in any product, even by 0.
 TEST(Attention, DoesntReadWhatIsOutsideTheWindow) {
   constexpr std::int64_t kTokens = 700, kWindow = 100;
-  for (bool tiles : {false, true}) {
-    const Isa* isa = tiles ? isa_with_tiles() : host_isas().back();
-    if (!isa) GTEST_SKIP() << "no tiles on this host";
+  std::vector<std::pair<const Isa*, bool>> ways = {{host_isas().back(), false}};
+  for (const Isa* isa : isas_with_bf16()) ways.emplace_back(isa, true);
+  for (auto [isa, bf16] : ways) {
     for (std::int64_t rows : {1, 60}) {
-      const AttnSpec spec = with(tiles ? on_tiles(4, 2, 64) : shape(4, 2, 64, GC_KV_F16),
+      const AttnSpec spec = with(bf16 ? in_bf16(4, 2, 64) : shape(4, 2, 64, GC_KV_F16),
                                  [](AttnSpec& s) { s.window = kWindow; });
       Attention attention(*isa, spec);
       Buffer<float> x(kTokens * attention.columns());
@@ -310,7 +316,8 @@ TEST(Attention, DoesntReadWhatIsOutsideTheWindow) {
       const std::vector<float> whole = y;
       attention.forget(before - kWindow + 1);
       attention.step(x.data(), out, n * 4, before, kTokens, false);
-      EXPECT_EQ(std::memcmp(&whole[before * n], &y[before * n], rows * n * 4), 0) << tiles << " " << rows;
+      EXPECT_EQ(std::memcmp(&whole[before * n], &y[before * n], rows * n * 4), 0)
+          << isa->name << bf16 << " " << rows;
     }
   }
 }
@@ -380,14 +387,13 @@ TEST(Attention, AppendsFromSeparateBuffers) {
   }
 }
 
-// ---- On matrix tiles ----
+// ---- Products of bf16 ----
 
 // Within the rounding of queries and weights to bf16 of the reference, and the same bits in any chunks.
-void expect_tiles_agree(const AttnSpec& spec, std::int64_t tokens, const std::vector<std::int64_t>& chunks) {
-  const Isa* isa = isa_with_tiles();
-  if (!isa) GTEST_SKIP() << "no tiles on this host";
-  ASSERT_TRUE(attn_has_tiles(*isa, spec));
-  Attention attention(*isa, spec);
+void expect_agrees_on(const Isa& isa, const AttnSpec& spec, std::int64_t tokens,
+                      const std::vector<std::int64_t>& chunks) {
+  ASSERT_TRUE(attn_has_bf16(isa, spec));
+  Attention attention(isa, spec);
   Buffer<float> x(tokens * attention.columns());
   testing::fill_random(x, 1);
   const auto r = attn_reference(spec, attention.weights(), x.data(), tokens);
@@ -398,55 +404,63 @@ void expect_tiles_agree(const AttnSpec& spec, std::int64_t tokens, const std::ve
     attention.run(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), n * 4, tokens, chunk, false);
     double error = 0, power = 0;
     for (std::size_t i = 0; i < y.size(); ++i) error += std::pow(y[i] - r[i], 2), power += r[i] * r[i];
-    EXPECT_LT(std::sqrt(error / power), 4e-3) << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk;
+    EXPECT_LT(std::sqrt(error / power), 4e-3)
+        << isa.name << " " << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk;
     EXPECT_LT(testing::error(y.data(), r.data(), r.size()), 5e-2)
-        << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk;
+        << isa.name << " " << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk;
     if (first.empty()) first = y;
     EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * 4), 0)
-        << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk << ": other bits than the first";
+        << isa.name << " " << spec.heads << "x" << spec.k_dim << ", chunks of " << chunk
+        << ": other bits than the first";
   }
 }
 
-TEST(AttentionOnTiles, AgreesWithDoubleInAnyChunks) {
+void expect_bf16_agrees(const AttnSpec& spec, std::int64_t tokens, const std::vector<std::int64_t>& chunks) {
+  if (isas_with_bf16().empty()) GTEST_SKIP() << "no products of bf16 on this host";
+  for (const Isa* isa : isas_with_bf16()) expect_agrees_on(*isa, spec, tokens, chunks);
+}
+
+TEST(AttentionInBf16, AgreesWithDoubleInAnyChunks) {
   for (std::int64_t dim : {32, 64, 96, 128, 192, 256})
-    expect_tiles_agree(with(on_tiles(4, 1, dim), [](AttnSpec& s) { s.q_norm = s.k_norm = true; }), 300,
+    expect_bf16_agrees(with(in_bf16(4, 1, dim), [](AttnSpec& s) { s.q_norm = s.k_norm = true; }), 300,
                        {300, 1, 33, 128});
-  expect_tiles_agree(with(on_tiles(9, 3, 64), [](AttnSpec& s) { s.rope.neox = false; }), 650, {650, 40, 7});
-  expect_tiles_agree(with(on_tiles(2, 1, 96), [](AttnSpec& s) { s.v_dim = 64; }), 70, {70, 5});
-  expect_tiles_agree(on_tiles(300, 1, 32), 40, {40, 3});
-  expect_tiles_agree(with(on_tiles(4, 2, 64), [](AttnSpec& s) { s.cap = 5, s.scale = 1; }), 70, {70, 9});
+  expect_bf16_agrees(with(in_bf16(9, 3, 64), [](AttnSpec& s) { s.rope.neox = false; }), 650, {650, 40, 7});
+  expect_bf16_agrees(with(in_bf16(2, 1, 96), [](AttnSpec& s) { s.v_dim = 64; }), 70, {70, 5});
+  expect_bf16_agrees(in_bf16(300, 1, 32), 40, {40, 3});
+  expect_bf16_agrees(with(in_bf16(4, 2, 64), [](AttnSpec& s) { s.cap = 5, s.scale = 1; }), 70, {70, 9});
   for (std::int64_t dim : {64, 96, 128, 256}) {
-    expect_tiles_agree(
-        with(on_tiles(8, 1, dim), [](AttnSpec& s) { s.sinks = true, s.window = 128, s.cap = 20; }), 400,
+    expect_bf16_agrees(
+        with(in_bf16(8, 1, dim), [](AttnSpec& s) { s.sinks = true, s.window = 128, s.cap = 20; }), 400,
         {400, 90});
   }
-  expect_tiles_agree(with(on_tiles(6, 2, 64), [](AttnSpec& s) { s.rope = {}, s.alibi = 8; }), 600, {600, 31});
+  expect_bf16_agrees(with(in_bf16(6, 2, 64), [](AttnSpec& s) { s.rope = {}, s.alibi = 8; }), 600, {600, 31});
 }
 
-TEST(AttentionOnTiles, WindowsAndRings) {
+TEST(AttentionInBf16, WindowsAndRings) {
   for (std::int64_t window : {1, 5, 64, 100, 300}) {
-    const AttnSpec spec = with(on_tiles(2, 1, 32), [&](AttnSpec& s) { s.window = window; });
-    expect_tiles_agree(with(spec, [](AttnSpec& s) { s.ring = true; }), 700, {1, 7, 48, 200});
-    expect_tiles_agree(spec, 700, {700, 200});
+    const AttnSpec spec = with(in_bf16(2, 1, 32), [&](AttnSpec& s) { s.window = window; });
+    expect_bf16_agrees(with(spec, [](AttnSpec& s) { s.ring = true; }), 700, {1, 7, 48, 200});
+    expect_bf16_agrees(spec, 700, {700, 200});
   }
 }
 
-TEST(AttentionOnTiles, MultipliesOnTiles) {
+TEST(AttentionInBf16, MultipliesInBf16) {
   for (const Isa& isa : all_isas()) {
-    if (!isa.has_amx) continue;
+    if (!isa.has_bf16dot) continue;
     llvm::LLVMContext context;
     Emitter e(context, isa, "test");
     std::vector<std::string> names;
     for (int dim : {64, 96, 128, 256}) {
-      attn(e, on_tiles(4, 1, dim));
+      attn(e, in_bf16(4, 1, dim));
       for (const char* part : {"scores_", "values_"})
         names.push_back("attn_prompt_" + std::string(part) + std::to_string(dim));
     }
     const std::string module = compile_assembly(*e.take(), isa);
     for (const std::string& name : names) {
       const std::string assembly = function_assembly(module, name);
-      EXPECT_NE(assembly.find("tdpbf16ps"), std::string::npos) << assembly;
+      EXPECT_NE(assembly.find(isa.has_amx ? "tdpbf16ps" : "vdpbf16ps"), std::string::npos) << assembly;
       EXPECT_EQ(assembly.find("ldtilecfg"), std::string::npos) << "configured once a step, not here";
+      EXPECT_EQ(assembly.find("Spill"), std::string::npos) << assembly;
     }
   }
 }

@@ -1,13 +1,13 @@
-// Queries (rows x heads of the group, in order) go in strips of 32, two tiles high; keys in groups of 32, two tiles
-// wide, whose pairs lie in a block as tiles want them (codegen_cpu/kv_layout.h). Positions are cut into ranges of 256 at
-// absolute multiples. For each range and strip: scores of the groups that some query of the strip sees, the largest one,
+// Queries (rows x heads of the group, in order) go in strips of 32, two tiles high; keys in groups of 32, two tiles or
+// vectors wide, whose pairs lie in a block as the products want them (codegen_cpu/kv_layout.h). Positions are cut into
+// ranges of 256 at absolute multiples. For each range and strip: scores of the groups that some query of the strip sees, the largest one,
 // weights exp(s - m) rounded to bf16, then weights times values, 32 dimensions at a time, which are joined with the sums
 // of the ranges before:
 //   m' = max(m, of the range), a = exp(m - m'), l' = fma(l, a, sum of weights), o' = fma(o, a, product)
-// A range and not a block of 64 is what a sum in tiles is as long as: taking o up to date costs as much as 64 more keys.
+// A range and not a block of 64 is what a sum is as long as: taking o up to date costs as much as 64 more keys.
 //
 // What a query doesn't see has the weight 0 and is neutral to the bit, as are groups and ranges that it doesn't see at
-// all: sums in tiles begin at +0 and flush what is below the normal range. So a row has the same bits in any company.
+// all: the sums of products begin at +0 and flush what is below the normal range. So a row has the same bits in any company.
 // Values that nobody wrote yet, which may be no numbers, are replaced by 0 in a copy; other keys and values must be
 // finite.
 //
@@ -24,10 +24,10 @@
 #include <numbers>
 
 #include "codegen_cpu/kernels/attention/elements.h"
+#include "codegen_cpu/kernels/attention/prompt_products.h"
 #include "codegen_cpu/kv_layout.h"
 #include "codegen_cpu/vec/math.h"
 #include "compiler/base/error.h"
-#include "compiler/base/strings.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
 namespace gc::cpu {
@@ -37,19 +37,12 @@ using Values = Emitter::Values;
 
 namespace {
 
-constexpr std::int64_t kStrip = 32;      // queries
-constexpr std::int64_t kGroup = 32;      // keys
-constexpr std::int64_t kRange = 256;     // positions
-constexpr std::int64_t kQueries = 512;   // at once, at most
-constexpr std::int64_t kLinesAhead = 8;  // with each step over the dimensions of a group's keys
-constexpr std::int64_t kTile = 16 * 64;  // bytes
-constexpr std::int64_t kGroups = kRange / kGroup;
-// A line more than the keys: strides that are powers of two would share sets of the cache.
-constexpr std::int64_t kScoreStride = kRange * 4 + 64, kWeightStride = kRange * 2 + 64;
+constexpr std::int64_t kQueries = 512;  // at once, at most
+constexpr std::int64_t kGroups = kAttnRun / kKeys;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-std::int64_t padded_queries(const AttnSpec& spec) {
-  return (attn_prompt_most(spec) * spec.group() + kStrip - 1) / kStrip * kStrip;
+std::int64_t padded_queries(const Isa& isa, const AttnSpec& spec) {
+  return (attn_prompt_most(isa, spec) * spec.group() + kStrip - 1) / kStrip * kStrip;
 }
 
 // A worker's scratch. Of all queries: q bf16 [k_dim], o f32 [v_dim], m, l, and the first and the last position that they
@@ -57,8 +50,8 @@ std::int64_t padded_queries(const AttnSpec& spec) {
 // those of the last group, where positions that nobody wrote are 0.
 struct Layout {
   std::int64_t q, o, m, l, lo, pos, scores, weights, product, raw, values, bytes;
-  explicit Layout(const AttnSpec& spec) {
-    const std::int64_t n = padded_queries(spec);
+  Layout(const Isa& isa, const AttnSpec& spec) {
+    const std::int64_t n = padded_queries(isa, spec);
     bytes = 0;
     auto take = [&](std::int64_t size) {
       const std::int64_t at = bytes;
@@ -70,101 +63,11 @@ struct Layout {
     m = take(n * 4), l = take(n * 4), lo = take(n * 4), pos = take(n * 4);
     scores = take(kStrip * kScoreStride);
     weights = take(kStrip * kWeightStride);
-    product = take(4 * kTile);
+    product = take(kProductBytes);
     raw = take(spec.group() * spec.k_dim * 4);
-    values = take(kGroup * spec.v_dim * 2);
+    values = take(kKeys * spec.v_dim * 2);
   }
 };
-
-void tile_op(Emitter& e, llvm::Intrinsic::ID id, std::initializer_list<Value*> args) {
-  e.b().CreateIntrinsic(id, {}, args);
-}
-
-// 2 x 2 tiles of sums, 0 to 3: a's rows times b's columns over `steps` times 32. Tiles are loaded a product ahead, after
-// the last step some that nothing multiplies.
-class Product {
- public:
-  struct Operand {
-    std::function<Value*(Value* step)> at;  // of the first tile
-    std::int64_t other;                     // bytes from it to the second
-    std::int64_t stride;                    // bytes from row to row
-  };
-  Product(Emitter& e, Operand a, Operand b) : e_(e), a_(std::move(a)), b_(std::move(b)) {}
-
-  void run(Value* steps, const std::function<void(Value* step)>& beside = {}) {
-    for (int i = 0; i < 4; ++i) tile_op(e_, llvm::Intrinsic::x86_tilezero, {tile(i)});
-    Value* first = e_.i64(0);
-    load(4, a_, 0, first);
-    load(6, b_, 0, first);
-    e_.for_range(e_.i64(0), steps, 1, [&](Value* k) {
-      Value* next = e_.b().CreateAdd(k, e_.i64(1));
-      if (beside) beside(k);
-      load(7, b_, 1, k);
-      multiply(0, 0);
-      load(5, a_, 1, k);
-      multiply(0, 1);
-      load(4, a_, 0, next);
-      multiply(1, 0);
-      load(6, b_, 0, next);
-      multiply(1, 1);
-    });
-  }
-  // Sum of tile (i, j) to y(i, j).
-  void store(std::int64_t stride, const std::function<Value*(int, int)>& y) {
-    for (int i = 0; i < 4; ++i)
-      tile_op(e_, llvm::Intrinsic::x86_tilestored64, {tile(i), y(i / 2, i % 2), e_.i64(stride)});
-  }
-
- private:
-  Value* tile(int i) { return e_.b().getInt8(static_cast<std::uint8_t>(i)); }
-  void load(int to, const Operand& x, int which, Value* step) {
-    tile_op(e_, llvm::Intrinsic::x86_tileloadd64,
-            {tile(to), e_.at(x.at(step), which * x.other), e_.i64(x.stride)});
-  }
-  void multiply(int i, int j) {
-    tile_op(e_, llvm::Intrinsic::x86_tdpbf16ps, {tile(2 * i + j), tile(4 + i), tile(6 + j)});
-  }
-
-  Emitter& e_;
-  Operand a_, b_;
-};
-
-// void(q, keys, s, ahead, i64 stride): the scores of a strip and a group of keys. Meanwhile every `stride` bytes of what
-// is ahead are prefetched, kLinesAhead with each step.
-llvm::Function* prompt_scores(Emitter& e, std::int64_t k_dim) {
-  return e.function(
-      cat("attn_prompt_scores_", k_dim), {in("q"), in("keys"), ptr("s"), ptr("ahead"), i64("stride")},
-      [&](const Args& args) {
-        const std::int64_t row = k_dim * 2;
-        Product product(
-            e, {[&](Value* k) { return e.at(args["q"], k, std::int64_t{64}); }, 16 * row, row},
-            {[&](Value* k) { return e.at(args["keys"], k, 16 * GC_KV_BLOCK * 4); }, 64, GC_KV_BLOCK * 4});
-        product.run(e.i64(k_dim / 32), [&](Value* k) {
-          Value* first = e.b().CreateMul(k, e.i64(kLinesAhead));
-          for (std::int64_t i = 0; i < kLinesAhead; ++i)
-            e.prefetch(e.at(args["ahead"], e.b().CreateAdd(first, e.i64(i)), args["stride"]), 2);
-        });
-        product.store(kScoreStride,
-                      [&](int i, int j) { return e.at(args["s"], i * 16 * kScoreStride + j * 64); });
-      });
-}
-
-// void(p, values, i64 at, i64 n, y): the weights of a strip for `n` groups times their values, 32 dimensions; `values`:
-// where those of each group lie and one pointer more, `at`: bytes to the first dimension.
-llvm::Function* prompt_values(Emitter& e, std::int64_t v_dim) {
-  const std::vector<Arg> arg_list = {in("p"), in("values"), i64("at"), i64("n"), ptr("y")};
-  return e.function(cat("attn_prompt_values_", v_dim), arg_list, [&](const Args& args) {
-    Product product(
-        e,
-        {[&](Value* k) { return e.at(args["p"], k, std::int64_t{64}); }, 16 * kWeightStride, kWeightStride},
-        {[&](Value* k) {
-           return e.at(e.load(e.ptr(), e.at(args["values"], k, std::int64_t{8}), 8), args["at"]);
-         },
-         64, v_dim * 4});
-    product.run(args["n"]);
-    product.store(64, [&](int i, int j) { return e.at(args["y"], (2 * i + j) * kTile); });
-  });
-}
 
 // 2^t to 1e-4, a twentieth of what the rounding to bf16 does: 2^(t - floor t) by a polynomial that is 1 at 0. 0 below the
 // normal range, as math.h has it.
@@ -190,7 +93,7 @@ class PromptEmitter {
         v_(e),
         s_(spec),
         a_(a),
-        at_(spec),
+        at_(e.isa(), spec),
         value_at_(e.stack(8 * (kGroups + 1))),
         tops_(e.stack(kStrip * 4)),
         sums_(e.stack(kStrip * 4)),
@@ -207,7 +110,7 @@ class PromptEmitter {
     copy_last_values();
     Value* past = b_.CreateAdd(range_of(last_.pos), e_.i64(1));
     e_.for_range(range_of(first_.lo), past, 1, [&](Value* range) {
-      Value* origin = b_.CreateMul(range, e_.i64(kRange));
+      Value* origin = b_.CreateMul(range, e_.i64(kAttnRun));
       e_.for_range(e_.i64(0), padded_, kStrip, [&](Value* strip) { this->strip(origin, strip); });
     });
     e_.for_range(e_.i64(0), a_["n"], 1, [&](Value* r) {
@@ -220,11 +123,11 @@ class PromptEmitter {
   Value* maximum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSGT(a, b), a, b); }
   Value* minimum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); }
   Value* range_of(Value* pos) {
-    static_assert(kRange == 256);
+    static_assert(kAttnRun == 256);
     return b_.CreateLShr(pos, 8);
   }
   Value* group_of(Value* pos) {
-    static_assert(kGroup == 32);
+    static_assert(kKeys == 32);
     return b_.CreateLShr(pos, 5);
   }
   Value* scratch(std::int64_t at) { return e_.at(a_["scratch"], at); }
@@ -285,7 +188,7 @@ class PromptEmitter {
   // the group's last position.
   void copy_last_values() {
     last_group_ = group_of(last_.pos);
-    Value* ahead = b_.CreateSub(e_.i64(kGroup - 1), b_.CreateAnd(last_.pos, e_.i64(kGroup - 1)));
+    Value* ahead = b_.CreateSub(e_.i64(kKeys - 1), b_.CreateAnd(last_.pos, e_.i64(kKeys - 1)));
     Value* r = b_.CreateAdd(b_.CreateSub(a_["n"], e_.i64(1)), ahead);
     Value* rows = b_.CreateZExt(e_.member_i32(a_["step"], offsetof(gc_step, n_rows)), b_.getInt64Ty());
     Value* inside = b_.CreateICmpSLT(b_.CreateAdd(a_["row"], r), rows);
@@ -295,9 +198,9 @@ class PromptEmitter {
     copied_ = b_.CreateNot(b_.CreateAnd(inside, written));
     e_.if_then(copied_, [&] {
       Value* from = values_of(last_group_);
-      Value* used = b_.CreateAdd(b_.CreateAnd(last_.pos, e_.i64(kGroup - 1)), e_.i64(1));
+      Value* used = b_.CreateAdd(b_.CreateAnd(last_.pos, e_.i64(kKeys - 1)), e_.i64(1));
       llvm::Type* words = v_.type(b_.getInt32Ty());
-      e_.for_range(0, kGroup, 2, [&](Value* slot) {
+      e_.for_range(0, kKeys, 2, [&](Value* slot) {
         Value* left = b_.CreateSub(used, slot);
         Value* some = b_.CreateSelect(b_.CreateICmpSGT(left, e_.i64(1)), e_.i32(-1), e_.i32(0xffff));
         Value* keep = b_.CreateVectorSplat(
@@ -313,11 +216,11 @@ class PromptEmitter {
   // Of a group of positions, counted from 0.
   Value* keys_of(Value* group) {
     Value* block = emit_block(e_, s_, blocks_, b_.CreateLShr(group, 1));
-    return e_.at(block, b_.CreateAnd(group, e_.i64(1)), kGroup * 4);
+    return e_.at(block, b_.CreateAnd(group, e_.i64(1)), kKeys * 4);
   }
   Value* values_of(Value* group) {
     Value* block = emit_block(e_, s_, blocks_, b_.CreateLShr(group, 1));
-    return e_.at(block, b_.CreateAnd(group, e_.i64(1)), kGroup * s_.v_dim * 2,
+    return e_.at(block, b_.CreateAnd(group, e_.i64(1)), kKeys * s_.v_dim * 2,
                  kv_part_bytes(s_.k_dim, s_.kv_type));
   }
 
@@ -326,7 +229,7 @@ class PromptEmitter {
   void strip(Value* origin, Value* strip) {
     Value* end_query = b_.CreateAdd(strip, e_.i64(kStrip - 1));
     Value* lo = maximum(position(at_.lo, strip), origin);
-    Value* last = minimum(position(at_.pos, end_query), b_.CreateAdd(origin, e_.i64(kRange - 1)));
+    Value* last = minimum(position(at_.pos, end_query), b_.CreateAdd(origin, e_.i64(kAttnRun - 1)));
     e_.if_then(b_.CreateICmpSLE(lo, last), [&] {
       Value* begin = group_of(b_.CreateSub(lo, origin));
       Value* end = b_.CreateAdd(group_of(b_.CreateSub(last, origin)), e_.i64(1));
@@ -340,13 +243,13 @@ class PromptEmitter {
   }
 
   Value* score_at(Value* query, Value* group) {
-    return e_.at(e_.at(scratch(at_.scores), query, kScoreStride), group, kGroup * 4);
+    return e_.at(e_.at(scratch(at_.scores), query, kScoreStride), group, kKeys * 4);
   }
   // body(where the 16 scores are, query of the strip, key of the range) for all scores of the groups.
   void over_scores(Value* begin, Value* end, const std::function<void(Value*, Value*, Value*)>& body) {
     e_.for_range(0, kStrip, 1, [&](Value* query) {
       Value* row = e_.at(scratch(at_.scores), query, kScoreStride);
-      e_.for_range(b_.CreateMul(begin, e_.i64(kGroup)), b_.CreateMul(end, e_.i64(kGroup)), Vec::kLanes,
+      e_.for_range(b_.CreateMul(begin, e_.i64(kKeys)), b_.CreateMul(end, e_.i64(kKeys)), Vec::kLanes,
                    [&](Value* key) { body(e_.at(row, key, std::int64_t{4}), query, key); });
     });
   }
@@ -361,7 +264,7 @@ class PromptEmitter {
     Value* pieces = b_.CreateLShr(padded_, 4);
     Value* index = b_.CreateAdd(b_.CreateLShr(strip, 2), j);
     Value* block =
-        b_.CreateAdd(b_.CreateLShr(b_.CreateAdd(origin, e_.i64(kRange)), 6), b_.CreateUDiv(index, pieces));
+        b_.CreateAdd(b_.CreateLShr(b_.CreateAdd(origin, e_.i64(kAttnRun)), 6), b_.CreateUDiv(index, pieces));
     block = minimum(block, b_.CreateLShr(last_.pos, 6));
     const std::int64_t bytes = kv_head_bytes(s_.k_dim, s_.v_dim, s_.kv_type);
     Value* piece = b_.CreateUDiv(e_.i64(bytes), pieces);
@@ -419,9 +322,9 @@ class PromptEmitter {
     Value* all_to = position(at_.pos, strip);
     llvm::Type* i32 = b_.getInt32Ty();
     e_.for_range(begin, end, 1, [&](Value* j) {
-      Value* first = b_.CreateAdd(origin, b_.CreateMul(j, e_.i64(kGroup)));
+      Value* first = b_.CreateAdd(origin, b_.CreateMul(j, e_.i64(kKeys)));
       Value* whole = b_.CreateAnd(b_.CreateICmpSGE(first, all_from),
-                                  b_.CreateICmpSLE(b_.CreateAdd(first, e_.i64(kGroup - 1)), all_to));
+                                  b_.CreateICmpSLE(b_.CreateAdd(first, e_.i64(kKeys - 1)), all_to));
       e_.if_then(b_.CreateNot(whole), [&] {
         e_.for_range(0, kStrip, 1, [&](Value* i) {
           Value* query = b_.CreateAdd(strip, i);
@@ -473,7 +376,7 @@ class PromptEmitter {
             const auto [x, y] = load(i, j);
             Value* p = weight(x, from);
             Value* q = weight(y, from);
-            Value* to = e_.at(e_.at(scratch(at_.weights), i, kWeightStride), j, kGroup * 2);
+            Value* to = e_.at(e_.at(scratch(at_.weights), i, kWeightStride), j, kKeys * 2);
             e_.store(v_.bf16_joined(p, q), to, 64);
             return Values{v_.add(in[0], p), v_.add(in[1], q)};
           });
@@ -489,22 +392,13 @@ class PromptEmitter {
   }
 
   void weigh(Value* strip, Value* begin, Value* end) {
-    Value* p = e_.at(scratch(at_.weights), begin, kGroup * 2);
+    Value* p = e_.at(scratch(at_.weights), begin, kKeys * 2);
     Value* values = e_.at(value_at_, begin, std::int64_t{8});
     Value* n = b_.CreateSub(end, begin);
     e_.for_range(0, s_.v_dim, 32, [&](Value* d) {
-      b_.CreateCall(prompt_values(e_, s_.v_dim), {p, values, b_.CreateShl(d, 2), n, scratch(at_.product)});
       Value* o = e_.at(e_.at(scratch(at_.o), strip, s_.v_dim * 4), d, std::int64_t{4});
-      e_.for_range(0, 16, 1, [&](Value* r) {
-        for (int i = 0; i < 2; ++i) {
-          Value* alpha = v_.load_splat(e_.at(alpha_, r, std::int64_t{4}, i * 64));
-          for (int j = 0; j < 2; ++j) {
-            Value* to = e_.at(o, r, s_.v_dim * 4, i * 16 * s_.v_dim * 4 + j * 64);
-            Value* add = v_.load(e_.at(scratch(at_.product), r, std::int64_t{64}, (2 * i + j) * kTile));
-            v_.store(v_.fma(v_.load(to), alpha, add), to);
-          }
-        }
-      });
+      b_.CreateCall(prompt_values(e_, s_.v_dim),
+                    {p, values, b_.CreateShl(d, 2), n, scratch(at_.product), o, alpha_});
     });
   }
 
@@ -523,17 +417,20 @@ class PromptEmitter {
 
 }  // namespace
 
-// Their sums and two ranges of keys and values stay in a second-level cache of 2 MB.
-std::int64_t attn_prompt_most(const AttnSpec& spec) {
-  const std::int64_t ranges = 2 * kRange / GC_KV_BLOCK * kv_head_bytes(spec.k_dim, spec.v_dim, spec.kv_type);
-  const std::int64_t queries = ((std::int64_t{3} << 19) - ranges) / (spec.k_dim * 2 + spec.v_dim * 4);
+// Their sums and two ranges of keys and values take three quarters of the second-level cache at most.
+std::int64_t attn_prompt_most(const Isa& isa, const AttnSpec& spec) {
+  const std::int64_t ranges =
+      2 * kAttnRun / GC_KV_BLOCK * kv_head_bytes(spec.k_dim, spec.v_dim, spec.kv_type);
+  const std::int64_t queries = (isa.l2_bytes / 4 * 3 - ranges) / (spec.k_dim * 2 + spec.v_dim * 4);
   return std::max<std::int64_t>(1, std::clamp(queries, kStrip, kQueries) / spec.group());
 }
 
-std::int64_t attn_prompt_scratch_bytes(const AttnSpec& spec) { return Layout(spec).bytes; }
+std::int64_t attn_prompt_scratch_bytes(const Isa& isa, const AttnSpec& spec) {
+  return Layout(isa, spec).bytes;
+}
 
 llvm::Function* attn_prompt(Emitter& e, const AttnSpec& spec) {
-  GC_CHECK(attn_has_tiles(e.isa(), spec));
+  GC_CHECK(attn_has_bf16(e.isa(), spec));
   const std::vector<Arg> args = {ptr("step"),       i64("group"), i64("block_bytes"), i64("state_offset"),
                                  in("q"),           i64("qs"),    in("q_norm_w"),     in("rope_fine"),
                                  in("rope_coarse"), in("sinks"),  out("y"),           i64("ys"),
