@@ -81,8 +81,7 @@ void scores_on_tiles(Emitter& e, std::int64_t k_dim, const Args& args) {
       e, {[&](Value* k) { return e.at(args["q"], k, std::int64_t{64}); }, 16 * row, row},
       {[&](Value* k) { return e.at(args["keys"], k, 16 * GC_KV_BLOCK * 4); }, 64, GC_KV_BLOCK * 4});
   product.run(e.i64(k_dim / 32), [&](Value* k) { prefetch_ahead(e, args, k, kLinesAhead); });
-  product.store(kScoreStride,
-                [&](int i, int j) { return e.at(args["s"], i * 16 * kScoreStride + j * 64); });
+  product.store(kScoreStride, [&](int i, int j) { return e.at(args["s"], i * 16 * kScoreStride + j * 64); });
 }
 
 // Where the values of group `k` are.
@@ -93,8 +92,7 @@ Value* values_at(Emitter& e, const Args& args, Value* k) {
 void values_on_tiles(Emitter& e, std::int64_t v_dim, const Args& args) {
   Vec v(e);
   TileProduct product(
-      e,
-      {[&](Value* k) { return e.at(args["p"], k, std::int64_t{64}); }, 16 * kWeightStride, kWeightStride},
+      e, {[&](Value* k) { return e.at(args["p"], k, std::int64_t{64}); }, 16 * kWeightStride, kWeightStride},
       {[&](Value* k) { return values_at(e, args, k); }, 64, v_dim * 4});
   product.run(args["n"]);
   product.store(64, [&](int i, int j) { return e.at(args["product"], (2 * i + j) * kTile); });
