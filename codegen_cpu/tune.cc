@@ -119,7 +119,7 @@ class Product {
   }
   void one_row(RowShapes& best) {
     pick(best, &RowShapes::row_panels, {2, 4}, 1, best.tile_rows);
-    pick(best, &RowShapes::ahead, {2048, 4096, 8192}, 1, best.tile_rows);
+    pick(best, &RowShapes::ahead, {2048, 4096, 8192, 24576}, 1, best.tile_rows);
   }
   void several_rows(RowShapes& best) {
     constexpr std::int64_t kNever = kMostRows + 1;

@@ -10,6 +10,11 @@ namespace gc::cpu {
 using llvm::Value;
 using Values = Dot::Values;
 
+Value* opaque_pointer(Emitter& e, Value* p) {
+  auto* type = llvm::FunctionType::get(e.ptr(), {e.ptr()}, false);
+  return e.b().CreateCall(llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {p});
+}
+
 Dot::~Dot() = default;
 
 llvm::Type* Dot::acc_type() { return llvm::FixedVectorType::get(e_.b().getInt32Ty(), 16); }

@@ -21,6 +21,10 @@
 
 namespace gc::cpu {
 
+// The pointer, but LLVM can't tell that it is: what is loaded through it for one panel isn't kept in registers (and
+// spilled) for the next, since a load that broadcasts is part of the product's instruction.
+llvm::Value* opaque_pointer(Emitter& e, llvm::Value* p);
+
 class Dot {
  public:
   using Value = llvm::Value;

@@ -8,6 +8,7 @@
 #include "codegen_cpu/decode/planes.h"
 #include "codegen_cpu/kernels/head/head.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/matmul/shapes.h"
 #include "codegen_cpu/kernels/row_decode/row_decode.h"
 #include "codegen_cpu/kernels/row_out/row_out.h"
 #include "codegen_cpu/vec/dot.h"
@@ -22,7 +23,6 @@ using llvm::Value;
 using Values = Emitter::Values;
 
 constexpr int kWidth = 4;                 // panels side by side: several streams read memory faster than one
-constexpr std::int64_t kAhead = 4096;     // bytes that prefetches run ahead
 constexpr std::int64_t kLogitBytes = 64;  // of a panel
 constexpr double kMiddle = 1.5;           // of the lower bits, and their distance from it at most
 constexpr std::int64_t kTwiceOffset = 253;  // 2 * (128 - kMiddle)
@@ -74,7 +74,7 @@ class BoundPanels {
                              prefetch(bases, b_.CreateAdd(quants, b_.CreateMul(i, e_.i64(bytes))), bytes);
                              Values out = in;
                              for (int j = 0; j < n; ++j)
-                               block(groups[j], i, b_.CreateAdd(first, i), out[j], out[n + j]);
+                               block(groups[j], i, b_.CreateAdd(first, i), j, out[j], out[n + j]);
                              return out;
                            });
           y.push_back(b_.CreateAdd(at.back(), groups[0].bytes));
@@ -91,17 +91,18 @@ class BoundPanels {
  private:
   void prefetch(const Values& bases, Value* offset, std::int64_t bytes) {
     const std::int64_t panel = upper_panel_bytes(k_);
-    Value* ahead = b_.CreateAdd(offset, e_.i64(kAhead / kWidth));
+    Value* ahead = b_.CreateAdd(offset, e_.i64(stream_ahead(prefetch_ahead(e_.isa()), kWidth, panel)));
     Value* wraps = b_.CreateICmpSGE(ahead, e_.i64(panel));
     ahead = b_.CreateSelect(wraps, b_.CreateAdd(ahead, e_.i64(panel * (kWidth - 1))), ahead);
     for (Value* base : bases)
       for (std::int64_t l = 0; l < bytes; l += 64) e_.prefetch(e_.at(e_.at(base, ahead), l), 2);
   }
 
-  void block(const GroupParts& group, Value* i, Value* index, Value*& y, Value*& reach) {
+  void block(const GroupParts& group, Value* i, Value* index, int panel, Value*& y, Value*& reach) {
     const std::vector<Value*> steps = reader_.steps(group.quants, i);
-    Value* x = e_.at(x_, index, 64);
-    Value* meta = e_.at(meta_, index, sizeof(ActMeta));
+    const auto shared = [&](Value* p) { return panel == 0 ? p : opaque_pointer(e_, p); };
+    Value* x = e_.at(shared(x_), index, 64);
+    Value* meta = e_.at(shared(meta_), index, sizeof(ActMeta));
     Value* acc = nullptr;
     for (int pass = 0; pass < dot_->passes(); ++pass) {
       Value* sums[2] = {llvm::Constant::getNullValue(dot_->acc_type()),

@@ -24,7 +24,6 @@
 #include "codegen_cpu/vec/dot.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
-#include "llvm/IR/InlineAsm.h"
 
 namespace gc::cpu {
 namespace {
@@ -113,13 +112,6 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
   return y;
 }
 
-// The pointer, but LLVM can't tell that it is: what one panel loads through it isn't kept in registers (and spilled)
-// for the next, since a load that broadcasts is part of the product's instruction.
-Value* opaque(Emitter& e, Value* p) {
-  auto* type = llvm::FunctionType::get(e.ptr(), {e.ptr()}, false);
-  return e.b().CreateCall(llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {p});
-}
-
 void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Blocks& blocks,
               const Args& args) {
   auto& b = e.b();
@@ -137,7 +129,7 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
     // `lines` of all panels, from `offset` (bytes from a panel's begin) on as far ahead as prefetches run. A panel's last
     // ones reach into the panel that comes `width` later.
     const auto prefetch = [&](Value* offset, std::int64_t bytes) {
-      Value* ahead = b.CreateAdd(offset, e.i64(shapes.ahead / width / 64 * 64));
+      Value* ahead = b.CreateAdd(offset, e.i64(stream_ahead(shapes.ahead, width, panel)));
       Value* wraps = b.CreateICmpSGE(ahead, e.i64(panel));
       ahead = b.CreateSelect(wraps, b.CreateAdd(ahead, e.i64(panel * (width - 1))), ahead);
       for (Value* base : bases) {
@@ -166,7 +158,7 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
                             Value* block = b.CreateAdd(first, i);
                             Values out;
                             for (int j = 0; j < width; ++j) {
-                              const auto shared = [&](Value* p) { return j == 0 ? p : opaque(e, p); };
+                              const auto shared = [&](Value* p) { return j == 0 ? p : opaque_pointer(e, p); };
                               out.push_back(row_block(e, *dot, reader, blocks, layout, supers[j], groups[j],
                                                       i, e.at(shared(x), block, 64),
                                                       e.at(shared(meta), block, sizeof(ActMeta)), in[j]));

@@ -70,7 +70,7 @@ llvm::Function* tile(Emitter& e, Format format, int rows, int panels, bool prefe
       std::vector<Values> w(panels);
       for (int j = 0; j < panels; ++j) {
         Value* p = e.at(args[w_args[j].name], i, bytes);
-        if (prefetched) e.prefetch(e.at(p, kPrefetchAhead / panels));
+        if (prefetched) e.prefetch(e.at(p, prefetch_ahead(e.isa()) / panels));
         w[j] = weights(e, format, p);
       }
       for (std::int64_t c = 0; c < n; ++c) {

@@ -40,7 +40,9 @@ std::vector<Cost> costs_of(const Isa& isa) {
   static constexpr Cost kCosts[] = {
 #define COST(fact, scale_cols, has_min, rows, vectors, tiles) \
   {&Isa::fact, scale_cols, has_min, rows, vectors, tiles},
+#define AHEAD(holds, bytes)
 #include "codegen_cpu/kernels/matmul/costs.def"
+#undef AHEAD
 #undef COST
   };
   std::vector<Cost> costs;
@@ -49,10 +51,21 @@ std::vector<Cost> costs_of(const Isa& isa) {
   return costs;
 }
 
+std::int64_t prefetch_ahead(const Isa& isa) {
+  std::int64_t ahead = 0;
+#define COST(...)
+#define AHEAD(holds, bytes) \
+  if (holds) ahead = bytes;
+#include "codegen_cpu/kernels/matmul/costs.def"
+#undef AHEAD
+#undef COST
+  return ahead;
+}
+
 RowShapes usual_shapes(const Isa& isa, Format format) {
   RowShapes shapes;
   shapes.row_panels = kIntRowPanels;
-  shapes.ahead = kPrefetchAhead;
+  shapes.ahead = prefetch_ahead(isa);
   shapes.tile_rows = step_to_tiles(costs_of(isa), layout_for(format));
   shapes.chunk_groups = 3;
   return shapes;

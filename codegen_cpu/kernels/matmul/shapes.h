@@ -1,6 +1,7 @@
 // Block shapes of the matrix kernels: by facts of the ISA, by the cost table (costs.def), or tuned.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -37,9 +38,14 @@ inline TileShapes float_tiles(const Isa& isa) {
 inline constexpr int kFloatRowPanels = 4;
 inline constexpr int kIntRowPanels = 4;
 
-// Bytes that prefetches run ahead, over all streams together: a few hundred ns at one core's bandwidth. Twice and four
-// times as much were slower; into the second level (there is more room to wait) 3 % faster than into the first.
-inline constexpr std::int64_t kPrefetchAhead = 4096;
+// Bytes that prefetches run ahead, over all streams together (costs.def); into the second level, where there is more room
+// to wait: 3 % faster than into the first.
+std::int64_t prefetch_ahead(const Isa& isa);
+// The part of one of `streams` that read panels of so many bytes in turn: no more than a panel, or addresses would have to
+// skip the other streams' panels twice.
+inline std::int64_t stream_ahead(std::int64_t ahead, std::int64_t streams, std::int64_t panel) {
+  return std::min(ahead / streams, panel) / 64 * 64;
+}
 
 // Activations that stay in the second-level cache while all panels pass by; half of the smallest common one.
 inline constexpr std::int64_t kStripeBytes = 512 * 1024;
