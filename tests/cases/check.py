@@ -9,9 +9,10 @@ A case is one input of a kind and what it must get:
 """
 import os
 import re
-import resource
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -19,6 +20,8 @@ from dataclasses import dataclass, field
 
 from gguf_file import File
 
+PYTHON = os.path.realpath(sys.executable)
+LAUNCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
 SECONDS, KIB, ADDRESS_SPACE = 5, 512 * 1024, 600_000 * 1024
 WALL = 120  # a busy machine's clock says little: CPU time is what is bounded
 
@@ -39,15 +42,14 @@ class Outcome:
         return self.err.decode("utf-8", "backslashreplace")[:20000]
 
 
-def run(command, stdin=b"", address_space=None, cwd=None, env=None, wall=WALL, stdout=subprocess.PIPE, pass_fds=()):
-    def limit():
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if address_space:
-            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
-
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.PIPE, cwd=cwd, env=env,
-                             preexec_fn=limit, pass_fds=pass_fds)
-    killed = threading.Timer(wall, child.kill)
+def run(command, stdin=b"", address_space=None, cwd=None, env=None, wall=WALL, stdout=subprocess.PIPE):
+    """OSError when the kernel refuses the command."""
+    reports, report = os.pipe()
+    launcher = [PYTHON, "-I", "-S", LAUNCH, str(report), str(address_space or 0), *command]
+    child = subprocess.Popen(launcher, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.PIPE, cwd=cwd, env=env,
+                             pass_fds=[report], process_group=0)
+    os.close(report)
+    killed = threading.Timer(wall, os.killpg, (child.pid, signal.SIGKILL))
     killed.start()
     texts = [b"", b""]
 
@@ -67,14 +69,17 @@ def run(command, stdin=b"", address_space=None, cwd=None, env=None, wall=WALL, s
         t.start()
     for t in threads:
         t.join()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
+    child.wait()
     if not killed.is_alive():
         raise Failed(f"not done after {wall} s: {command}")
     killed.cancel()
     for _, stream in pipes:
         stream.close()
-    return Outcome(child.returncode, *texts, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+    with os.fdopen(reports) as told:
+        error, status, seconds, kib = told.read().split()
+    if int(error):
+        raise OSError(int(error), os.strerror(int(error)))
+    return Outcome(os.waitstatus_to_exitcode(int(status)), *texts, float(seconds), int(kib))
 
 
 @dataclass
