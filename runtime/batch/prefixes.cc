@@ -63,26 +63,29 @@ bool Prefixes::restore_file() {
   return true;
 }
 
-// An entry that is free, or was used longest ago and is emptied; -1: there are none at all.
-int32_t Prefixes::place() {
-  int32_t oldest = -1;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const auto at = static_cast<int32_t>(i);
-    if (entries_[i].ids.empty()) return at;
-    if (oldest < 0 || entries_[i].used < entries_[static_cast<size_t>(oldest)].used) oldest = at;
-  }
-  if (oldest >= 0) drop(oldest);
-  return oldest;
-}
-
-bool Prefixes::drop_oldest() {
+// The entry that was used longest ago; -1: all are free.
+int32_t Prefixes::oldest() const {
   int32_t oldest = -1;
   for (size_t i = 0; i < entries_.size(); ++i)
     if (!entries_[i].ids.empty() &&
         (oldest < 0 || entries_[i].used < entries_[static_cast<size_t>(oldest)].used))
       oldest = static_cast<int32_t>(i);
-  if (oldest >= 0) drop(oldest);
-  return oldest >= 0;
+  return oldest;
+}
+
+// An entry that is free, or was used longest ago and is emptied; -1: there are none at all.
+int32_t Prefixes::place() {
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].ids.empty()) return static_cast<int32_t>(i);
+  const int32_t at = oldest();
+  if (at >= 0) drop(at);
+  return at;
+}
+
+bool Prefixes::drop_oldest() {
+  const int32_t at = oldest();
+  if (at >= 0) drop(at);
+  return at >= 0;
 }
 
 void Prefixes::drop(int32_t entry) {

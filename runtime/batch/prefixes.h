@@ -54,6 +54,7 @@ class Prefixes {
     uint64_t used = 0;
     uint64_t serial = 0;
   };
+  int32_t oldest() const;
   int32_t place();
   void touch(Entry* e) { e->used = ++clock_; }
   bool restore_file();

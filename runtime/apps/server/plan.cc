@@ -7,6 +7,7 @@
 #include <new>
 
 #include "runtime/apps/server/forced_call.h"
+#include "runtime/core/prompt_cache.h"
 
 namespace gcrt::serve {
 namespace {
@@ -136,9 +137,7 @@ std::size_t fixed_tokens(const Service& service, const ChatInput& input, const P
   other.messages.push_back(json::object{{"role", "user"}, {"content", "?"}});
   try {
     const Prompt p = render_chat(service, other);
-    std::size_t n = 0;
-    while (n < std::min(p.ids.size(), prompt.ids.size()) && p.ids[n] == prompt.ids[n]) ++n;
-    return n;
+    return common_prefix({p.ids.data(), p.ids.size()}, {prompt.ids.data(), prompt.ids.size()});
   } catch (const ApiError&) {
     return 0;  // a template that refuses the question
   }
