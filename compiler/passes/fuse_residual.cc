@@ -44,15 +44,22 @@ int32_t made(const Edit& e, ValueId v) {
   return op.kind == OpKind::select ? made(e, op.inputs[0]) : e.def(v);
 }
 
+// Whether a sum may go over its layer's end: only as the opening of the next, and not if it opens its own.
+bool moves_on(const Edit& e, int32_t add, int32_t norm) {
+  const auto& input = e.graph().layer_input;
+  ValueId r = e.op(add).results[0];
+  int from = e.layer_of(add);
+  return input[e.layer_of(norm)] == r && (from < 0 || input[from] != r);
+}
+
 void fuse(Edit& e, int32_t add) {
   const Op& sum = e.op(add);
   ValueId r = sum.results[0];
   int32_t norm = norm_of(e, r);
   if (norm < 0 || e.graph().value(r).type.dims.size() != 2) return;
   int apart = e.layer_of(norm) - e.layer_of(add);
-  // Over a layer's end only as the opening of the next, so that nothing in this layer reads the sum.
   bool early = read_between(e, r, add, norm);
-  if (apart > 1 || (apart == 1 && (early || e.graph().layer_input[e.layer_of(norm)] != r))) return;
+  if (apart > 1 || (apart == 1 && (early || !moves_on(e, add, norm)))) return;
 
   double eps = e.op(norm).f32(AttrName::eps);
   Op fused{OpKind::residual_norm, sum.inputs};
