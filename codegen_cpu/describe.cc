@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "codegen_cpu/backend.h"
+#include "codegen_cpu/kernels/matmul/peak.h"
 #include "codegen_cpu/object.h"
 #include "codegen_cpu/readers.h"
+#include "codegen_cpu/roles.h"
 #include "codegen_cpu/section/section.h"
 #include "compiler/base/error.h"
 #include "llvm/Target/TargetMachine.h"
@@ -138,6 +140,39 @@ Constant* entries_of(Constants& c, const Entries& entries) {
   return c.array(kinds);
 }
 
+// Weights that a token is multiplied with: all matrices' but the head's, of experts those that it is given to.
+uint64_t macs_of(const ir::Graph& graph, const ir::Op& op) {
+  using enum ir::OpKind;
+  if (op.kind != matmul && op.kind != matmul_glu && op.kind != experts_in && op.kind != experts_out) return 0;
+  if (graph.value(op.results[0]).type.dims[0].kind == ir::Dim::Kind::Outputs) return 0;
+  uint64_t macs = 0;
+  for (const ir::WeightUse& use : op.weights) {
+    if (!use.weight.valid()) continue;
+    const ir::Weight& w = graph.weight(use.weight);
+    if (w.shape.size() < 2) continue;  // a bias
+    uint64_t n = static_cast<uint64_t>(ir::row_count(graph, use));
+    for (size_t i = 1; i < w.shape.size(); ++i) n *= static_cast<uint64_t>(w.shape[i]);
+    macs += n;
+  }
+  if (op.kind == matmul || op.kind == matmul_glu) return macs;
+  const ir::ValueId joined = op.kind == experts_in ? op.results[0] : op.inputs[0];
+  const auto dim = [&](ir::ValueId id) { return static_cast<uint64_t>(graph.value(id).type.dims[1].size); };
+  return macs / dim(op.inputs[1]) * dim(joined);
+}
+
+// Models whose products are with F32 weights alone have no way of their own for prompts.
+void describe_peak(Constants& c, Emitter& e, const ir::Graph& graph) {
+  bool has_way = false;
+  uint64_t token_macs = 0;
+  for (const ir::Op& op : graph.ops) {
+    has_way |= prompt_way_of(e.isa(), graph, op).has_value();
+    token_macs += macs_of(graph, op);
+  }
+  const PromptPeak peak = prompt_peak(e, !has_way);
+  c.define(e.prefix() + "peak", c.structure({c.string(std::string(peak.unit)), peak.run,
+                                             c.u64(static_cast<uint64_t>(peak.macs)), c.u64(token_macs)}));
+}
+
 int64_t head_columns(const plan::Plan& plan) {
   const ir::Type& logits = plan.graph.value(plan.graph.outputs[0]).type;
   return logits.dims.back().size;
@@ -169,6 +204,7 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
     features.push_back(llvm::ConstantInt::get(e.b().getInt8Ty(), static_cast<uint64_t>(f)));
   const uint64_t n_values = plan.graph.values.size();
   const Readers readers = make_readers(e, plan);
+  describe_peak(c, e, plan.graph);
   c.define(e.prefix() + "program", c.structure({c.u32(GC_ABI_VERSION),
                                                 c.u32(sizeof(gc_program)),
                                                 c.string(std::string(e.isa().name)),
@@ -204,8 +240,12 @@ std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const I
   module->setDataLayout(machine->createDataLayout());
   module->setTargetTriple(machine->getTargetTriple());
   Constants c(*module);
-  std::vector<Constant*> programs;
-  for (const std::string& prefix : prefixes) programs.push_back(c.declare(prefix + "program"));
+  std::vector<Constant*> programs, peaks;
+  for (const std::string& prefix : prefixes) {
+    programs.push_back(c.declare(prefix + "program"));
+    peaks.push_back(c.declare(prefix + "peak"));
+  }
+  c.define("gc_prompt_peaks", c.array(peaks));
   c.define("gc_programs", c.array(programs));
   c.define("gc_n_programs", c.u32(programs.size()));
   GC_CHECK(facts.code_ids.size() == prefixes.size());

@@ -16,7 +16,7 @@ namespace gc::cpu {
 // Entries by kind and KV type; null where the program has none.
 using Entries = std::array<std::array<llvm::Function*, GC_KV_TYPES>, GC_ENTRY_KINDS>;
 
-// Defines the hidden constant "<prefix>program".
+// Defines the hidden constants "<prefix>program" and "<prefix>peak".
 void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries);
 
 // What is said of the model beside its ModelInfo.
@@ -40,7 +40,8 @@ struct ModelFacts {
   std::vector<uint64_t> code_ids;  // of the programs, in order of the prefixes
 };
 
-// A module that defines gc_programs (the ISAs' programs by prefix, best first), gc_n_programs, gc_code_ids and gc_the_model.
+// A module that defines gc_programs, gc_code_ids and gc_prompt_peaks (the ISAs' by prefix, best first), gc_n_programs and
+// gc_the_model.
 std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const Isa& plainest,
                                              const std::vector<std::string>& prefixes, const ModelInfo& info,
                                              const ModelFacts& facts);

@@ -29,8 +29,8 @@
 
 #include "codegen_cpu/jit.h"
 #include "codegen_cpu/kernels/matmul/dot_matmul.h"
-#include "codegen_cpu/kernels/matmul/dot_ways.h"
 #include "codegen_cpu/kernels/matmul/matmul.h"
+#include "codegen_cpu/kernels/matmul/peak.h"
 #include "codegen_cpu/kernels/matmul/test_data.h"
 #include "codegen_cpu/kernels/matmul/tile_matmul.h"
 #include "codegen_cpu/vec/dot.h"
@@ -114,31 +114,6 @@ void emit_peak(Emitter& e) {
                                     });
     for (std::size_t i = 0; i < sums.size(); ++i)
       v.store(sums[i], e.at(args["y"], static_cast<std::int64_t>(i) * 64));
-  });
-}
-
-// And with what multiplies prompt rows.
-void emit_peak_of_prompts(Emitter& e) {
-  e.function("peak_prompt", {in("x"), i64("n"), out("y")}, [&](const Args& args) {
-    const std::unique_ptr<Dots> dots = Dots::make(e, prompt_way(e.isa()));
-    Values w;
-    for (int i = 0; i < peak_chains(e.isa()); ++i)
-      w.push_back(e.load(dots->operand_type(), e.at(args["x"], 64 * std::int64_t{i}), 64));
-    Value* factors = e.at(args["x"], 64);
-    auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(e.ptr(), {e.ptr()}, false), "", "=r,0", true);
-    const Values init(peak_chains(e.isa()), dots->start(factors));
-    const Values sums = e.for_range(e.i64(0), args["n"], 1, init, [&](Value*, const Values& in) {
-      Values acc = in;
-      for (int s = 0; s < 8; ++s) {
-        Value* p = e.at(e.b().CreateCall(opaque, {args["x"]}), 4 * s);
-        Value* word = e.load(e.b().getInt32Ty(), p, 4);
-        Value* x = e.b().CreateBitCast(e.b().CreateVectorSplat(16, word), dots->operand_type());
-        for (std::size_t i = 0; i < acc.size(); ++i) acc[i] = dots->mac(acc[i], w[i], x);
-      }
-      return acc;
-    });
-    for (std::size_t i = 0; i < sums.size(); ++i)
-      e.store(sums[i], e.at(args["y"], static_cast<std::int64_t>(i) * 64), 64);
   });
 }
 
@@ -341,7 +316,7 @@ class Bench {
     const PromptWay way = prompt_way(isa_);
     llvm::LLVMContext context;
     Emitter e(context, isa_, "bench");
-    emit_peak_of_prompts(e);
+    const std::int64_t peak_macs = prompt_peak(e, false).macs;
     const std::string name(dot_matmul(e, format, k)->getName());
     quantize(e, k);
     Jit jit(e);
@@ -356,19 +331,19 @@ class Bench {
     auto y = aligned<float>(rows * y_stride / 4);
     auto scratch = aligned<std::uint8_t>(prompt_scratch_bytes(isa_, k));
     auto* f = jit.get<DotFn>(name);
-    auto* peak = jit.get<void(const std::uint8_t*, std::int64_t, float*)>("peak_prompt");
+    auto* peak = jit.get<void(std::int64_t)>("prompt_peak");
     constexpr std::int64_t kPeakLoops = 5000;
-    const double macs = static_cast<double>(n * k * rows), each = way == PromptWay::Bytes ? 64 : 32;
+    const double macs = static_cast<double>(n * k * rows);
     for (auto _ : state) {
       const auto [ours, bound] = best(
           [&](int, std::int64_t) {
             f(panels.get(), x.get(), x_stride, y.get(), y_stride, n / kPanelRows, rows, scratch.get());
           },
-          [&](int, std::int64_t) { peak(x.get(), kPeakLoops, y.get()); }, 1);
-      const double rate = static_cast<double>(kPeakLoops * 8 * peak_chains(isa_)) / bound;
+          [&](int, std::int64_t) { peak(kPeakLoops); }, 1);
+      const double rate = static_cast<double>(kPeakLoops * peak_macs) / bound;
       state.counters["GOPS"] = 2 * macs / ours / 1e9;
-      state.counters["peak"] = 2 * each * rate / 1e9;
-      state.counters["share"] = macs / each / ours / rate;
+      state.counters["peak"] = 2 * rate / 1e9;
+      state.counters["share"] = macs / ours / rate;
       state.SetIterationTime(ours);
     }
   }

@@ -13,6 +13,21 @@ PromptWay prompt_way(const Isa& isa) {
   return isa.has_bf16dot ? PromptWay::Bf16 : PromptWay::Pairs;
 }
 
+std::string_view prompt_unit(const Isa& isa) {
+  switch (prompt_way(isa)) {
+    case PromptWay::Tiles:
+      return "tdpbf16ps";
+    case PromptWay::Bf16:
+      return "vdpbf16ps";
+    case PromptWay::Pairs:
+      if (isa.has_neon) return isa.has_i8mm ? "smmla" : isa.has_dotprod ? "sdot" : "smull";
+      return isa.has_vnni ? "vpdpwssd" : "vpmaddwd";
+    case PromptWay::Bytes:
+      return "vpdpbusd";
+  }
+  throw_internal("a way of multiplying prompts");
+}
+
 ir::Elem prompt_input(PromptWay way) {
   switch (way) {
     case PromptWay::Tiles:

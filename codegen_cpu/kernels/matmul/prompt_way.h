@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "codegen_cpu/isa.h"
 #include "compiler/ir/ir.h"
@@ -13,6 +14,8 @@ namespace gc::cpu {
 enum class PromptWay : std::uint8_t { Tiles, Bf16, Pairs, Bytes };
 
 PromptWay prompt_way(const Isa& isa);
+// The instruction that multiplies: "vdpbf16ps".
+std::string_view prompt_unit(const Isa& isa);
 // The form of the rows that the way reads.
 ir::Elem prompt_input(PromptWay way);
 // Formats that have the way: those of blocks, and on tiles BF16 and F16.

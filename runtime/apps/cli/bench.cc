@@ -7,12 +7,16 @@
 // Beside tokens/s stands what memory allows: GB/s is bytes of the GGUF's tensors, keys and values that a step of
 // generation reads x steps/s, and share_of_bound divides it by the read bandwidth that the same workers reach in the same run
 // (bandwidth.h). Packed weights differ from the GGUF's bytes; counting the GGUF's makes packing fat gain nothing.
+//
+// A prompt's bound is the rate of the instruction that multiplies its rows, by the same workers in the same run (peak.h);
+// what counts as work is the multiplications with weights, the head's and attention's apart.
 #include <math.h>
 #include <time.h>
 
 #include "runtime/apps/cli/app.h"
 #include "runtime/apps/cli/bandwidth.h"
 #include "runtime/apps/cli/bench_requests.h"
+#include "runtime/apps/cli/peak.h"
 
 namespace gcrt {
 namespace {
@@ -30,9 +34,8 @@ struct Result {
 
   double tokens() const { return test.n_prompt + static_cast<double>(test.n_gen) * test.n_seqs; }
   double ts(size_t i) const { return 1e9 * tokens() / static_cast<double>(samples_ns[i]); }
-  // Weights are read once a step, whatever the number of sequences.
-  bool has_bound() const { return test.n_gen != 0; }
-  // touched: bytes of a step.
+  bool of_prompt() const { return test.n_gen == 0; }
+  // touched: bytes of a step; weights are read once a step, whatever the number of sequences.
   double bytes_per_second(double touched) const {
     return avg_ns > 0 ? touched * test.n_gen * 1e9 / avg_ns : 0;
   }
@@ -55,6 +58,12 @@ void summarize(Result* r) {
   r->stddev_ts = n > 1 ? sqrt(ts2 / (n - 1)) : 0;
 }
 
+// What the machine does in the same run.
+struct Bounds {
+  double bytes = 0;  // read, a second
+  double macs = 0;   // of prompts' products, a second
+};
+
 class Bench {
  public:
   Bench(App& app, const Options& options, const Model& model)
@@ -75,11 +84,15 @@ class Bench {
   bool fill_context(Session& session, const Test& test);
   bool run_once(Session& session, const Test& test, float* logits);
   double step_bytes(const Test& test) const;
-  void print_head(double bandwidth);
-  void print(const Result& r, double bandwidth, bool last);
-  void print_markdown(const Result& r, double bandwidth);
-  void print_json(const Result& r, double bandwidth, bool last);
-  void print_csv(const Result& r, double bandwidth);
+  bool measure_bounds(const Test& test);
+  double share_of_bound(const Result& r) const;
+  const gc_peak& peak() const;
+  double prompt_macs(const Result& r) const { return static_cast<double>(peak().token_macs) * r.avg_ts; }
+  void print_head();
+  void print(const Result& r, bool last);
+  void print_markdown(const Result& r);
+  void print_json(const Result& r, bool last);
+  void print_csv(const Result& r);
   double model_bytes() const {
     double sum = 0;
     for (uint32_t i = 0; i < model_.facts->n_formats; ++i)
@@ -91,6 +104,7 @@ class Bench {
   const Options& options_;
   const Model& model_;
   uint32_t workers_ = 0;
+  Bounds bounds_;
   Vec<int32_t> ids_;
   Vec<Token> tokens_;
   Vec<int32_t> chosen_;
@@ -153,6 +167,17 @@ double Bench::step_bytes(const Test& test) const {
     bytes += positions * test.n_seqs * static_cast<double>(group.block_bytes[kv_type]) / GC_KV_BLOCK;
   }
   return bytes;
+}
+
+const gc_peak& Bench::peak() const {
+  uint32_t i = 0;
+  while (gc_programs[i] != model_.program) ++i;
+  return *gc_prompt_peaks[i];
+}
+
+double Bench::share_of_bound(const Result& r) const {
+  if (!r.of_prompt()) return r.bytes_per_second(step_bytes(r.test)) / bounds_.bytes;
+  return bounds_.macs > 0 ? prompt_macs(r) / bounds_.macs : 0;
 }
 
 bool Bench::run_once(Session& session, const Test& test, float* logits) {
@@ -218,15 +243,17 @@ void name_of(const Test& test, Writer* w) {
   if (test.n_seqs > 1) format(*w, " npl", test.n_seqs);
 }
 
-void Bench::print_head(double bandwidth) {
+void Bench::print_head() {
   static constexpr Str kCsv =
       "build,model_type,model_size,model_n_params,n_batch,n_ubatch,n_threads,type_k,type_v,isa,n_prompt,n_"
       "gen,n_depth,"
-      "n_seqs,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts,gb_per_s,read_gb_per_s,share_of_bound\n";
+      "n_seqs,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts,gb_per_s,read_gb_per_s,gops,peak_gops,peak_unit,"
+      "share_of_bound\n";
   switch (static_cast<BenchFormat>(options_.bench_format)) {
     case BenchFormat::kMarkdown:
-      app_.out.print("read bandwidth: ", Fixed{bandwidth * 1e-9, 2}, " GB/s with ", workers_,
-                     workers_ == 1 ? " thread\n\n" : " threads\n\n");
+      app_.out.print("read bandwidth: ", Fixed{bounds_.bytes * 1e-9, 2},
+                     " GB/s, peak of prompts: ", Fixed{2 * bounds_.macs * 1e-9, 1}, " GOPS of ", peak().unit,
+                     ", with ", workers_, workers_ == 1 ? " thread\n\n" : " threads\n\n");
       app_.out.print(
           "| model                          |       size |     params | backend    | threads |            "
           "test |"
@@ -245,33 +272,30 @@ void Bench::print_head(double bandwidth) {
   }
 }
 
-void Bench::print(const Result& r, double bandwidth, bool last) {
+void Bench::print(const Result& r, bool last) {
   switch (static_cast<BenchFormat>(options_.bench_format)) {
     case BenchFormat::kMarkdown:
-      print_markdown(r, bandwidth);
+      print_markdown(r);
       break;
     case BenchFormat::kJson:
-      print_json(r, bandwidth, last);
+      print_json(r, last);
       break;
     case BenchFormat::kCsv:
-      print_csv(r, bandwidth);
+      print_csv(r);
       break;
   }
   app_.out.flush();
 }
 
-void Bench::print_markdown(const Result& r, double bandwidth) {
+void Bench::print_markdown(const Result& r) {
   char size[32], params[32], test[32], ts[48], rate[32] = "", share[32] = "";
   Writer(size).put_fixed(model_bytes() / (1 << 20), 2).put(" MiB");
   Writer(params).put_fixed(static_cast<double>(model_.facts->parameters) * 1e-6, 2).put(" M");
   Writer name(test);
   name_of(r.test, &name);
   Writer(ts).put_fixed(r.avg_ts, 2).put(" ± ").put_fixed(r.stddev_ts, 2);
-  if (r.has_bound()) {
-    const double bytes = r.bytes_per_second(step_bytes(r.test));
-    Writer(rate).put_fixed(bytes * 1e-9, 2);
-    Writer(share).put_fixed(bytes / bandwidth, 3);
-  }
+  if (!r.of_prompt()) Writer(rate).put_fixed(r.bytes_per_second(step_bytes(r.test)) * 1e-9, 2);
+  Writer(share).put_fixed(share_of_bound(r), 3);
   char threads[16];
   Writer(threads).put_uint(workers_);
   const char* model = model_.facts->name[0] ? model_.facts->name : model_.facts->architecture;
@@ -280,7 +304,7 @@ void Bench::print_markdown(const Result& r, double bandwidth) {
                  " | ", Right{rate, 8}, " | ", Right{share, 14}, " |\n");
 }
 
-void Bench::print_json(const Result& r, double bandwidth, bool last) {
+void Bench::print_json(const Result& r, bool last) {
   Output& out = app_.out;
   const SessionOptions s = with_defaults(model_, session_for(r.test));
   const gc_model& m = *model_.facts;
@@ -297,13 +321,15 @@ void Bench::print_json(const Result& r, double bandwidth, bool last) {
   out.print(",\n    \"avg_ns\": ", static_cast<int64_t>(r.avg_ns),
             ",\n    \"stddev_ns\": ", static_cast<int64_t>(r.stddev_ns),
             ",\n    \"avg_ts\": ", Fixed{r.avg_ts, 6}, ",\n    \"stddev_ts\": ", Fixed{r.stddev_ts, 6});
-  const double bytes = r.bytes_per_second(step_bytes(r.test));
-  out.print(",\n    \"read_gb_per_s\": ", Fixed{bandwidth * 1e-9, 3});
-  if (r.has_bound())
-    out.print(",\n    \"gb_per_s\": ", Fixed{bytes * 1e-9, 3},
-              ",\n    \"share_of_bound\": ", Fixed{bytes / bandwidth, 4});
+  out.print(",\n    \"read_gb_per_s\": ", Fixed{bounds_.bytes * 1e-9, 3},
+            ",\n    \"peak_gops\": ", Fixed{2 * bounds_.macs * 1e-9, 3},
+            ",\n    \"peak_unit\": ", Json{peak().unit});
+  if (r.of_prompt())
+    out.print(",\n    \"gb_per_s\": null,\n    \"gops\": ", Fixed{2 * prompt_macs(r) * 1e-9, 3});
   else
-    out.print(",\n    \"gb_per_s\": null,\n    \"share_of_bound\": null");
+    out.print(",\n    \"gb_per_s\": ", Fixed{r.bytes_per_second(step_bytes(r.test)) * 1e-9, 3},
+              ",\n    \"gops\": null");
+  out.print(",\n    \"share_of_bound\": ", Fixed{share_of_bound(r), 4});
   out.print(",\n    \"samples_ns\": [");
   for (size_t i = 0; i < r.samples_ns.size(); ++i) out.print(i ? ", " : "", r.samples_ns[i]);
   out.print("],\n    \"samples_ts\": [");
@@ -311,7 +337,7 @@ void Bench::print_json(const Result& r, double bandwidth, bool last) {
   out.print("]\n  }", last ? "\n]\n" : ",\n");
 }
 
-void Bench::print_csv(const Result& r, double bandwidth) {
+void Bench::print_csv(const Result& r) {
   Output& out = app_.out;
   const SessionOptions s = with_defaults(model_, session_for(r.test));
   const gc_model& m = *model_.facts;
@@ -328,30 +354,37 @@ void Bench::print_csv(const Result& r, double bandwidth) {
             ",", r.test.n_prompt, ",", r.test.n_gen, ",", r.test.n_depth, ",", r.test.n_seqs, ",", r.time,
             ",", static_cast<int64_t>(r.avg_ns), ",", static_cast<int64_t>(r.stddev_ns), ",",
             Fixed{r.avg_ts, 6}, ",", Fixed{r.stddev_ts, 6}, ",");
-  const double bytes = r.bytes_per_second(step_bytes(r.test));
-  if (r.has_bound()) out.print(Fixed{bytes * 1e-9, 3});
-  out.print(",", Fixed{bandwidth * 1e-9, 3}, ",");
-  if (r.has_bound()) out.print(Fixed{bytes / bandwidth, 4});
-  out.print("\n");
+  if (!r.of_prompt()) out.print(Fixed{r.bytes_per_second(step_bytes(r.test)) * 1e-9, 3});
+  out.print(",", Fixed{bounds_.bytes * 1e-9, 3}, ",");
+  if (r.of_prompt()) out.print(Fixed{2 * prompt_macs(r) * 1e-9, 3});
+  out.print(",", Fixed{2 * bounds_.macs * 1e-9, 3}, ",");
+  quoted(peak().unit);
+  out.print(Fixed{share_of_bound(r), 4}, "\n");
+}
+
+// With the sessions' number of workers; the weights as the program reads them.
+bool Bench::measure_bounds(const Test& test) {
+  WorkerPool pool;
+  workers_ = with_defaults(model_, session_for(test)).workers;
+  if (pool.start(workers_, app_.memory) != kOk) {
+    app_.fail("can't start ", workers_, " threads");
+    return false;
+  }
+  bounds_.bytes = measure_read_bandwidth(pool, {model_.weights, model_.program->weights_bytes});
+  bounds_.macs = measure_prompt_peak(pool, peak());
+  return true;
 }
 
 int Bench::run() {
   Vec<Test> tests(app_.memory);
   if (!add_tests(&tests)) return app_.fail("not enough memory");
   if (tests.empty()) return app_.fail("nothing to measure: -p and -n are 0");
-  double bandwidth = 0;
-  {
-    WorkerPool pool;  // the sessions' number of workers; the weights as the program reads them
-    const uint32_t n = with_defaults(model_, session_for(tests[0])).workers;
-    if (pool.start(n, app_.memory) != kOk) return app_.fail("can't start ", n, " threads");
-    workers_ = n;
-    bandwidth = measure_read_bandwidth(pool, {model_.weights, model_.program->weights_bytes});
-  }
-  print_head(bandwidth);
+  if (!measure_bounds(tests[0])) return kExitError;
+  print_head();
   for (size_t i = 0; i < tests.size() && app_.out.flush(); ++i) {
     Result result(app_.memory);
     if (!measure(tests[i], &result)) return kExitError;
-    print(result, bandwidth, i + 1 == tests.size());
+    print(result, i + 1 == tests.size());
   }
   return app_.done();
 }

@@ -290,13 +290,14 @@ TEST_F(Cli, CheckNamesWhatIsDamaged) {
 TEST_F(Cli, Bench) {
   const Ran md = run({"bench", "-p", "8", "-n", "4", "-npl", "1,3", "-r", "2", "-t", "1"});
   EXPECT_EQ(md.status, 0) << md.err;
-  for (const char* part : {"read bandwidth: ", "|             pp8 |", "|             tg4 |",
+  for (const char* part : {"read bandwidth: ", " GOPS of fmul", "|             pp8 |", "|             tg4 |",
                            "|        tg4 npl3 |", "share_of_bound"})
     EXPECT_NE(md.out.find(part), std::string::npos) << part << " in\n" << md.out;
   const Ran json = run({"bench", "-p", "8", "-n", "0", "-r", "2", "-o", "json"});
   EXPECT_EQ(json.status, 0) << json.err;
   for (const char* part :
-       {"\"n_prompt\": 8", "\"n_gen\": 0", "\"avg_ts\": ", "\"stddev_ts\": ", "\"samples_ns\": ["})
+       {"\"n_prompt\": 8", "\"n_gen\": 0", "\"avg_ts\": ", "\"stddev_ts\": ", "\"samples_ns\": [",
+        "\"peak_unit\": \"fmul\"", "\"gops\": ", "\"share_of_bound\": "})
     EXPECT_NE(json.out.find(part), std::string::npos) << part << " in\n" << json.out;
   const Ran csv = run({"bench", "-p", "0", "-n", "4", "-r", "1", "-o", "csv"});
   EXPECT_EQ(csv.status, 0) << csv.err;

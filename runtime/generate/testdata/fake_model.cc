@@ -9,6 +9,7 @@
 
 #include "runtime/abi/code_id.h"
 #include "runtime/abi/image.h"
+#include "runtime/abi/peak.h"
 #include "runtime/core/cpu_features.h"
 #include "runtime/generate/testdata/fake_template.h"
 #include "runtime/text/frozen.h"
@@ -176,6 +177,11 @@ std::vector<uint8_t> make_blob() {
 
 const gc_group kGroups[] = {{GC_STATE_KV_FULL, 0, {kBlockBytes, kBlockBytes, 0, 0}}};
 
+void multiply(uint64_t n) {
+  volatile float product = 1;
+  for (uint64_t i = 0; i < n; ++i) product = product * 1.5f;
+}
+
 gc_program make_program(const char* isa) {
   gc_program p = {};
   p.abi_version = GC_ABI_VERSION;
@@ -293,6 +299,8 @@ void damage_weights() { image[4096 + (1 << 19) + 5] ^= 1; }
 
 extern "C" {
 extern const gc_program* const gc_programs[] = {&fake::kProgram, &fake::kOther};
+static const gc_peak kPeak = {"fmul", fake::multiply, 1, 500000};
+extern const gc_peak* const gc_prompt_peaks[] = {&kPeak, &kPeak};
 extern const uint32_t gc_n_programs = 2;
 extern const uint64_t gc_code_ids[] = {1, 2};
 extern const gc_model gc_the_model = fake::make_model();
