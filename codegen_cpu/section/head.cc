@@ -91,8 +91,8 @@ class Head : Scope {
     }
   }
 
-  // The head in two streams: one row of which a token is chosen by the streams' own way; else panels are put together
-  // and multiplied a few at a time.
+  // The head in two streams: one row of which a token is chosen by the streams' own way; several are multiplied from the
+  // streams; else panels are put together and multiplied a few at a time.
   void split(const Op& op, const plan::Packed& p) {
     int64_t total = 0;
     const Segment s = segments_of(op.slot("rows"), &total)[0];
@@ -116,17 +116,15 @@ class Head : Scope {
       b_.CreateCall(matmul(e_, {s.format, p.cols, matmul_input(s.format)}),
                     {scratch, x.base, x.stride, to, stride, count, n});
     };
-    // Many rows: straight from the streams.
-    const int64_t many = two_stream_rows(e_, p.cols);
+    // Several rows: straight from the streams.
     auto from_streams = [&](Value* first, Value* count, Value* to, Value* stride) {
       b_.CreateCall(two_stream_matmul(e_, p.cols),
                     {e_.at(upper, first, upper_panel_bytes(p.cols)),
                      e_.at(lower, first, lower_panel_bytes(p.cols)), x.base, x.stride, to, stride, count, n});
     };
     auto by_rows = [&](const std::function<void()>& of_many, const std::function<void()>& of_few) {
-      if (many == 0) return of_few();
       auto run = [](const std::function<void()>& f) { return [&f] { return f(), Emitter::Values{}; }; };
-      e_.if_else(b_.CreateICmpSGE(n, e_.i64(many)), run(of_many), run(of_few));
+      e_.if_else(b_.CreateICmpSGE(n, e_.i64(kTwoStreamRows)), run(of_many), run(of_few));
     };
     auto store = [&] {
       const Rows y = rows_of(op.results[0]);

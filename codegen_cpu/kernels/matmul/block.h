@@ -49,5 +49,7 @@ llvm::Value* add_block(Emitter& e, llvm::Value* y, llvm::Value* isum, llvm::Valu
 inline constexpr int kTileRows = 16;
 bool has_plane_tiles(const Isa& isa, const Layout& layout);
 void emit_plane_tiles(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Args& args);
+// Of a matrix in two streams.
+void emit_stream_tiles(Emitter& e, std::int64_t k, const Args& args);
 
 }  // namespace gc::cpu

@@ -37,8 +37,8 @@ std::string matmul_name(const MatmulSpec& spec);
 llvm::Function* matmul(Emitter& e, const MatmulSpec& spec);
 
 // The same bits from a matrix of Q8_0 in two streams (compiler/quant/two_streams.h): void(upper, lower, x, i64 x_stride, y,
-// i64 y_stride, i64 n_panels, i64 n_rows). For two_stream_rows() rows or more; 0: the ISA has no such product.
-std::int64_t two_stream_rows(Emitter& e, std::int64_t k);
+// i64 y_stride, i64 n_panels, i64 n_rows). From so many rows on it is faster than putting panels together first.
+inline constexpr std::int64_t kTwoStreamRows = 2;
 llvm::Function* two_stream_matmul(Emitter& e, std::int64_t k);
 
 }  // namespace gc::cpu

@@ -451,17 +451,8 @@ void emit_plane_tiles(Emitter& e, const MatmulSpec& spec, const Layout& layout, 
   over_stripes(Kernel(e, layout, nullptr, spec.k), args);
 }
 
-std::int64_t two_stream_rows(Emitter& e, std::int64_t k) {
-  return has_plane_tiles(e.isa(), upper_layout()) ? row_shapes(e, Format::Q8_0, k).tile_rows : 0;
-}
-
-llvm::Function* two_stream_matmul(Emitter& e, std::int64_t k) {
-  GC_CHECK(two_stream_rows(e, k) != 0 && k % 32 == 0, k);
-  return e.function(
-      cat("two_stream_matmul_", k),
-      {in("panels"), in("lower"), in("x"), i64("x_stride"), out("y"), i64("y_stride"), i64("n_panels"),
-       i64("n_rows")},
-      [&](const Args& args) { over_stripes(Kernel(e, upper_layout(), &lower_layout(), k), args); });
+void emit_stream_tiles(Emitter& e, std::int64_t k, const Args& args) {
+  over_stripes(Kernel(e, upper_layout(), &lower_layout(), k), args);
 }
 
 }  // namespace gc::cpu

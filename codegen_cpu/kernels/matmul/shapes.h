@@ -19,11 +19,11 @@ struct TileShapes {
   int panels;  // side by side
 };
 
-// Integer tiles: rows x panels sums and as many f32 results in registers (two registers each on 256-bit machines),
-// beside the weights of a step. 6 x 2 of 32 zmm; 3 x 1 of 16 ymm or of 32 registers of NEON.
+// Integer tiles: rows x panels sums in registers (two registers each on 256-bit machines), beside the weights of a step
+// and the activations of a row. 8 x 2 of 32 zmm, so that 16 rows are two tiles; 4 x 1 of 16 ymm or of 32 registers of NEON.
 inline TileShapes int_tiles(const Isa& isa) {
-  if (isa.register_bytes() == 2048) return {6, 2};
-  return {3, 1};
+  if (isa.register_bytes() == 2048) return {8, 2};
+  return {4, 1};
 }
 
 // f32 tiles: rows x panels results, a weight vector a panel (two registers each on 256-bit machines), and one for x. What
