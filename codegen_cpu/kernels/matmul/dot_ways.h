@@ -14,6 +14,10 @@
 //   Bytes  vpdpbusd on quads of bytes, for programs told to be coarse: the high plane of the activations, 8 bits of each 32
 //          columns, and weights as 8 bits of each 32 columns. As fast as integer products get, and as coarse as what
 //          others do by default.
+//
+// (On a Zen 4 all three instructions start once a cycle on 512 bits, 236 GOPS a core of the first two at 3.7 GHz and 472 of
+// vpdpbusd. Q8_0 and Q4_K of 2560 columns, 512 rows, 2026-11-30: Bf16 221, Pairs 213, Bytes 334 to 346 GOPS. So Bf16,
+// where the ISA has it, is the fastest of those that are exact enough, and needs no conversion of rows.)
 #pragma once
 
 #include <memory>
