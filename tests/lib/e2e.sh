@@ -8,6 +8,7 @@ readonly root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/gguf-compile"
 readonly gemma3_gguf="$cache/models/gemma-3-270m-q4_k_m.gguf"
 readonly smollm2_gguf="$cache/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+readonly nvrtc="$cache/nvrtc-13.0.88/libnvrtc.so.13"
 readonly compiler="$root/bazel-bin/compiler/gguf-compile"
 
 # A folder of the script's own, gone when it ends.

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# CUDA kernels without a GPU: their sources run on this machine's CPU, each CUDA thread a fiber (codegen_cuda/shim), against
+# the references of the small models; NVRTC makes cubins of the same sources for every architecture of arch.def. Models
+# whose ops have no device kernel are refused by name.
+source "$(dirname "$0")/../lib/e2e.sh"
+readonly run="$root/bazel-bin/compiler/tools/cuda_run" nvrtc_test="$root/bazel-bin/codegen_cuda/nvrtc/nvrtc_test"
+{ [ -x "$run" ] && [ -x "$nvrtc_test" ]; } ||
+  (cd "$root" && bazel build --disk_cache="$cache/bazel" //compiler/tools:cuda_run //codegen_cuda/nvrtc:nvrtc_test)
+[ -f "$nvrtc" ] || skip "no NVRTC (samples/setup.sh nvrtc)"
+cuda_run() { "$run" "$@" --root "$root" --nvrtc "$nvrtc"; }
+archs="$(sed -n 's/^CUDA_ARCH(\([^,]*\),.*/\1/p' "$root/codegen_cuda/arch.def" | paste -sd,)"
+
+"$nvrtc_test" "$nvrtc" >"$work/log" || fail "nvrtc_test: $(cat "$work/log")"
+
+# Values, and the same bits in steps of any size, beside other sequences, in other orders of threads and blocks.
+for model in gemma3-dense gemma2-dense llama-dense; do
+  zoo make "$model" "$work/model.gguf"
+  cuda_run "$work/model.gguf" --tokens "$(zoo tokens "$model")" --ways -o "$work/out.f32"
+  zoo check "$model" "$work/out.f32" || fail "$model"
+done
+
+# Formats: planes, tables, scales and mins of every kind.
+for model in gemma3-270m-like llama-dense; do
+  for type in F16 BF16 Q4_0 Q4_1 Q5_0 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS MXFP4; do
+    zoo make "$model" "$work/model.gguf" --type "$type"
+    cuda_run "$work/model.gguf" --tokens "$(zoo tokens "$model")" -o "$work/out.f32"
+    zoo check "$model" "$work/out.f32" --type "$type" || fail "$model $type"
+  done
+done
+# Types of keys and values.
+zoo make gemma3-dense "$work/model.gguf"
+for kv in f16 bf16; do
+  cuda_run "$work/model.gguf" --tokens "$(zoo tokens gemma3-dense)" --kv "$kv" --ways -o "$work/out.f32"
+  zoo check gemma3-dense "$work/out.f32" || fail "gemma3-dense, KV in $kv"
+done
+
+# Every family in F32: run and right, or refused by what it lacks. Prints "ran" or "refused", else what is wrong.
+check_family() {
+  local model="$1" code=0
+  cuda_run "$work/$model.gguf" --tokens "$(cat "$work/$model.tokens")" -o "$work/$model.cuda" 2>"$work/$model.log" || code=$?
+  if [ "$code" = 0 ]; then
+    zoo check "$model" "$work/$model.cuda" >"$work/$model.log" && echo ran && return
+  elif [ "$code" = 1 ] && says "on cuda\|device kernel" <"$work/$model.log"; then
+    echo refused && return
+  fi
+  echo "$model: exit code $code: $(cat "$work/$model.log")"
+}
+zoo make-families "$work"
+export -f check_family cuda_run says zoo python
+export work run root nvrtc cache
+zoo families | xargs -P "$(nproc)" -I{} bash -c 'check_family {}' >"$work/families"
+if says -v '^ran$\|^refused$' <"$work/families"; then fail "$(grep -v '^ran$\|^refused$' "$work/families")"; fi
+ran="$(grep -c '^ran$' "$work/families")"
+echo "$ran families ran"
+[ "$ran" -ge 40 ] || fail "only $ran families have device kernels"
+
+# Cubins: nothing spilled. All architectures for the real model, two for one with other formats.
+check_cubins() {
+  cuda_run "$1" --cubin "$2" >"$work/report"
+  if says -v " 0 bytes spilled, 0 stack\|kernels, " <"$work/report"; then
+    fail "spilled: $(grep -v " 0 bytes spilled, 0 stack\|kernels, " "$work/report")"
+  fi
+  [ "$(grep -c " kernels, " "$work/report")" = "$(tr ',' '\n' <<<"$2" | wc -l)" ] || fail "cubins: $(cat "$work/report")"
+}
+check_cubins "$gemma3_gguf" "$archs"
+zoo make llama-dense "$work/model.gguf" --type Q4_K
+check_cubins "$work/model.gguf" sm_80,sm_120
