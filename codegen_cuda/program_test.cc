@@ -42,13 +42,13 @@ std::vector<std::string> kernels(const std::vector<Launch>& launches) {
 
 TEST(Program, NormsAreFrontsOfProductsInStepsOfOneRow) {
   const Program p = make_program(plan_of(kLayers), GC_KV_F16);
-  EXPECT_EQ(kernels(p.one), (std::vector<std::string>{"embed_q8_0_64", "glu_q4_0_128x64_norm", "matmul_q5_0_64x128",
-                                                      "glu_q4_0_128x64_norm_2", "matmul_q5_0_64x128",
-                                                      "matmul_q8_0_96x64_norm"}));
+  EXPECT_EQ(kernels(p.one), (std::vector<std::string>{"embed_q8_0_64", "glu_q4_0_128x64_norm",
+                                                      "matmul_q5_0_64x128", "glu_q4_0_128x64_norm_2",
+                                                      "matmul_q5_0_64x128", "matmul_q8_0_96x64_norm"}));
   EXPECT_EQ(kernels(p.many),
-            (std::vector<std::string>{"embed_q8_0_64", "rms_norm_64", "glu_q4_0_128x64", "matmul_q5_0_64x128_2",
-                                      "residual_norm_64", "glu_q4_0_128x64", "matmul_q5_0_64x128_2", "residual_norm_64",
-                                      "matmul_q8_0_96x64"}));
+            (std::vector<std::string>{"embed_q8_0_64", "rms_norm_64", "glu_q4_0_128x64",
+                                      "matmul_q5_0_64x128_2", "residual_norm_64", "glu_q4_0_128x64",
+                                      "matmul_q5_0_64x128_2", "residual_norm_64", "matmul_q8_0_96x64"}));
 }
 
 TEST(Program, TheSourceStandsAlone) {
@@ -56,8 +56,9 @@ TEST(Program, TheSourceStandsAlone) {
   EXPECT_EQ(p.source.find("#include"), std::string::npos);
   for (const auto* list : {&p.one, &p.many})
     for (const Launch& launch : *list)
-      EXPECT_NE(p.source.find(cat("void __launch_bounds__(128) ", launch.kernel, "(const Step s, const At a)")),
-                std::string::npos)
+      EXPECT_NE(
+          p.source.find(cat("void __launch_bounds__(128) ", launch.kernel, "(const Step s, const At a)")),
+          std::string::npos)
           << launch.kernel;
 }
 
@@ -69,12 +70,14 @@ TEST(Program, PlacesOfValues) {
     for (const Launch& launch : *list) {
       if (launch.values.size() < 2) continue;
       std::set<int64_t> at;
-      const size_t stored = launch.kernel.starts_with("matmul_q8_0") ? launch.values.size() - 1 : launch.values.size();
+      const size_t stored =
+          launch.kernel.starts_with("matmul_q8_0") ? launch.values.size() - 1 : launch.values.size();
       for (size_t i = 0; i < stored; ++i) at.insert(launch.values[i].offset);
       EXPECT_EQ(at.size(), stored) << launch.kernel;
     }
   int64_t all = 0;
-  for (const ir::Value& v : plan.graph.values) all += CudaBackend().row_bytes(v.type.elem, columns_of(v.type));
+  for (const ir::Value& v : plan.graph.values)
+    all += CudaBackend().row_bytes(v.type.elem, columns_of(v.type));
   EXPECT_LT(p.row_bytes, all - 4 * 96);
   const Sizes sizes{7, 7, 1};
   const device::At operand = operands(p, plan, p.many[1], sizes);
@@ -92,7 +95,8 @@ TEST(Program, Grids) {
   EXPECT_EQ(grid_of(ranges, 9, 1, 100).z, 9);
 }
 
-void expect_refused(std::string text, const std::string& from, const std::string& to, const std::string& why) {
+void expect_refused(std::string text, const std::string& from, const std::string& to,
+                    const std::string& why) {
   text.replace(text.find(from), from.size(), to);
   try {
     make_program(plan_of(text), GC_KV_F16);
@@ -104,7 +108,8 @@ void expect_refused(std::string text, const std::string& from, const std::string
 
 TEST(Program, WhatHasNoKernelIsRefusedByName) {
   expect_refused(kLayers, "q8_0[96, 64]", "iq4_kt[96, 64]", "IQ4_KT");
-  expect_refused(kLayers, "%n1 = residual_norm(%x0, %d0, pre = weight \"n1\": f32[64]) {eps = 1e-06, out = q16}",
+  expect_refused(kLayers,
+                 "%n1 = residual_norm(%x0, %d0, pre = weight \"n1\": f32[64]) {eps = 1e-06, out = q16}",
                  "%m1 = residual_norm(%x0, %d0) {eps = 1e-06}\n %n1 = sparsify(%m1) {by = 1}",
                  "sparsify of 'n1' on cuda: has no device kernel yet");
   expect_refused(kLayers, "%y = matmul(%n2, rows = [weight \"e\"])",

@@ -43,11 +43,11 @@ void install_handlers() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-const std::map<std::string, Emit> kEmits = {{"exe", Emit::kExecutable},  {"obj", Emit::kObject},
-                                            {"archive", Emit::kArchive}, {"shared", Emit::kShared},
-                                            {"graph", Emit::kGraph},     {"dot", Emit::kDot},
-                                            {"html", Emit::kHtml},       {"plan", Emit::kPlan},
-                                            {"llvm-ir", Emit::kLlvmIr},  {"asm", Emit::kAssembly}};
+const std::map<std::string, Emit> kEmits = {
+    {"exe", Emit::kExecutable}, {"obj", Emit::kObject},  {"archive", Emit::kArchive},
+    {"shared", Emit::kShared},  {"graph", Emit::kGraph}, {"dot", Emit::kDot},
+    {"html", Emit::kHtml},      {"plan", Emit::kPlan},   {"llvm-ir", Emit::kLlvmIr},
+    {"asm", Emit::kAssembly},   {"cuda", Emit::kCuda}};
 
 const std::map<std::string, Weights> kWeights = {
     {"auto", Weights::kAuto}, {"embed", Weights::kEmbed}, {"external", Weights::kExternal}};
@@ -61,7 +61,7 @@ void add_compile_options(CLI::App& app, Options& o) {
   app.add_option(
          "--emit", o.emit,
          "exe (default); a part of your program: obj, archive, shared; or what is inside: graph, dot, "
-         "html, plan, llvm-ir, asm")
+         "html, plan, llvm-ir, asm, cuda (kernels alone: no program runs them yet)")
       ->transform(CLI::CheckedTransformer(kEmits).description(""))
       ->type_name("KIND");
   app.add_option("--cpu", o.cpus,
@@ -69,6 +69,12 @@ void add_compile_options(CLI::App& app, Options& o) {
                  "(haswell, "
                  "icelake-server, znver4, ...): one file for several, chosen at start")
       ->delimiter(',');
+  app.add_option(
+         "--cuda-arch", o.cuda_archs,
+         "of --emit cuda: sm_80, sm_90a, ...: cubins and what ptxas says of each kernel go to --save-temps")
+      ->delimiter(',');
+  app.add_option("--nvrtc", o.nvrtc, "the library that compiles CUDA, libnvrtc.so.13; default: looked for")
+      ->type_name("FILE");
   app.add_flag(
       "--fast-int8", o.fast_int8,
       "multiply prompts in 8 bits on machines without matrix units, for speed: mean KL from the f32 "
@@ -117,7 +123,8 @@ void add_compile_options(CLI::App& app, Options& o) {
   app.add_flag("--verify-ir", o.verify_ir, "check the graph's invariants after every pass");
   app.add_flag("--debug-values", o.debug_values, "nothing is fused: OUT dump shows every value of the graph");
   app.add_flag("--keep-symbols", o.keep_symbols, "for debuggers and profilers");
-  app.add_option("--save-temps", o.save_temps, "leave objects and the linker's map in this directory");
+  app.add_option("--save-temps", o.save_temps,
+                 "leave objects and the linker's map, or cubins, in this directory");
   app.add_flag("-q,--quiet", o.quiet, "no progress, no report");
 }
 
@@ -135,6 +142,10 @@ void check_compile_options(const Options& o) {
     throw_user("no output given; usage: gguf-compile MODEL.gguf -o OUT");
   if (!makes_library(o.emit) && (!o.header.empty() || !o.prefix.empty()))
     throw_user(o.header.empty() ? "--prefix" : "--header", " is for --emit obj, archive and shared");
+  if (o.emit != Emit::kCuda && !(o.cuda_archs.empty() && o.nvrtc.empty()))
+    throw_user(o.nvrtc.empty() ? "--cuda-arch" : "--nvrtc", " is for --emit cuda");
+  if (!o.cuda_archs.empty() && o.save_temps.empty())
+    throw_user("--cuda-arch: the cubins need a directory, --save-temps DIR");
   if (o.emit != Emit::kExecutable && !o.with.empty()) throw_user("--with is for executables");
 }
 

@@ -6,7 +6,19 @@
 
 namespace gc {
 
-enum class Emit { kExecutable, kObject, kArchive, kShared, kGraph, kDot, kHtml, kPlan, kLlvmIr, kAssembly };
+enum class Emit {
+  kExecutable,
+  kObject,
+  kArchive,
+  kShared,
+  kGraph,
+  kDot,
+  kHtml,
+  kPlan,
+  kLlvmIr,
+  kAssembly,
+  kCuda
+};
 
 inline bool makes_library(Emit emit) {
   return emit == Emit::kObject || emit == Emit::kArchive || emit == Emit::kShared;
@@ -26,8 +38,10 @@ struct Options {
   // Names of codegen_cpu/isa.def or of machines; native: the best this machine runs; portable: all of the target. Empty:
   // native, or for another target than this machine's portable.
   std::vector<std::string> cpus;
-  bool fast_int8 = false;  // prompts in 8 bits where that is faster
-  std::string target;      // empty: this machine's
+  std::vector<std::string> cuda_archs;  // names of codegen_cuda/arch.def that the CUDA source is compiled for
+  std::string nvrtc;                    // NVRTC's library; empty: looked for
+  bool fast_int8 = false;               // prompts in 8 bits where that is faster
+  std::string target;                   // empty: this machine's
   Weights weights = Weights::kAuto;
   std::string header;             // of an object, archive or shared library; empty: OUT.h
   std::string prefix;             // of its symbols; empty: from OUT

@@ -16,6 +16,7 @@
 #include "compiler/base/mapped_file.h"
 #include "compiler/base/progress.h"
 #include "compiler/base/timing.h"
+#include "compiler/cuda.h"
 #include "compiler/draw/draw.h"
 #include "compiler/ir/print.h"
 #include "compiler/link/api_header.h"
@@ -135,6 +136,7 @@ link::EmitKind emit_kind(Emit emit) {
     case Emit::kPlan:
     case Emit::kLlvmIr:
     case Emit::kAssembly:
+    case Emit::kCuda:
       break;
   }
   throw_internal("emit kind");
@@ -180,6 +182,8 @@ class Compilation {
     if (options_.emit == Emit::kHtml) return print(options_, out_, draw::to_html(plain, graph));
     if (options_.emit == Emit::kGraph || !options_.stop_after.empty())
       return print(options_, out_, ir::print(graph));
+    if (options_.emit == Emit::kCuda)
+      return print(options_, out_, timed("cuda", [&] { return cuda_source(options_, graph); }));
 
     // For each ISA: a schedule with places for all values, and its code. One weight image serves them all.
     std::vector<plan::Plan> plans;

@@ -65,3 +65,23 @@ check_cubins() {
 check_cubins "$gemma3_gguf" "$archs"
 zoo make llama-dense "$work/model.gguf" --type Q4_K
 check_cubins "$work/model.gguf" sm_80,sm_120
+
+# The compiler writes the same source, which nvcc compiles by hand where there is one, and cubins; wrong flags are one line.
+"$compiler" "$work/model.gguf" --emit cuda -o "$work/program.cu" --cuda-arch sm_90a --save-temps "$work/temps" --nvrtc "$nvrtc" -q ||
+  fail "--emit cuda: exit code $?"
+cuda_run "$work/model.gguf" --kv f16 --source "$work/run.cu"
+same "$work/program.cu" "$work/run.cu" "--emit cuda and cuda_run"
+[ "$(head -c 4 "$work/temps/sm_90a.cubin" | tail -c 3)" = ELF ] || fail "sm_90a.cubin is no ELF file"
+says "registers" <"$work/temps/sm_90a.txt" || fail "sm_90a.txt: $(cat "$work/temps/sm_90a.txt")"
+readonly nvcc=/usr/local/cuda/bin/nvcc
+[ ! -x "$nvcc" ] || "$nvcc" -arch=sm_90a -fmad=false -std=c++17 -cubin -o "$work/nvcc.cubin" "$work/program.cu" || fail "nvcc"
+refuses() {
+  local what="$1" code=0
+  shift
+  "$compiler" "$work/model.gguf" "$@" >"$work/log" 2>&1 || code=$?
+  { [ "$code" = 1 ] && says "error: .*$what" <"$work/log"; } || fail "$*: exit code $code: $(cat "$work/log")"
+}
+refuses "expected some of: sm_80" --emit cuda --cuda-arch sm_70 --save-temps "$work/none"
+refuses "need a directory" --emit cuda --cuda-arch sm_80
+refuses "is for --emit cuda" -o "$work/out" --cuda-arch sm_80
+refuses "NVRTC cannot be used: .*--nvrtc FILE" --emit cuda --cuda-arch sm_80 --save-temps "$work/none" --nvrtc "$work/none.so"
