@@ -361,6 +361,9 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
     bytes = std::max(bytes, attn_scratch_bytes(isa_, spec));
     spec.bf16 = attn_has_bf16(isa_, spec);
     if (spec.bf16) bytes = std::max(bytes, attn_scratch_bytes(isa_, spec));
+    spec.bf16 = false;
+    spec.ints = attn_has_ints(spec);
+    if (spec.ints) bytes = std::max(bytes, attn_scratch_bytes(isa_, spec));
   }
   return bytes;
 }

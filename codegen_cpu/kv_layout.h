@@ -11,9 +11,10 @@
 // positions of a pair may be written by two workers at a time, so a value is stored element by element (or by masked
 // stores), never as a changed pair.
 //
-// q8_0: 32 dimensions of one position share an f16 scale, values are scale x int8. The scales lie behind the elements
-// of each part, in the same order of axes: K int8[k_dim][64], f16[ceil(k_dim / 32)][64]; V int8[64][v_dim],
-// f16[64][ceil(v_dim / 32)]. Apart, so that both are read as whole vectors.
+// q8_0: 32 dimensions of one position share an f16 scale; a value is scale x (byte - 128), the byte unsigned. In quads of
+// what is summed over, K u8[ceil(k_dim / 4)][64 positions][4 dimensions], V u8[16][v_dim][4 positions], as integer products
+// want their weights (codegen_cpu/vec/dot.h: 64 bytes are a step). The scales lie behind the elements of each part, of keys
+// and of values f16[ceil(dim / 32)][64 positions]: apart, so that both are read as whole vectors.
 //
 // A physical block of a group: pools[group] + blocks[entry] * block_bytes, entry = logical block (mod n of a ring).
 #pragma once
@@ -38,8 +39,15 @@ constexpr std::string_view kv_type_name(int kv_type) {
   return names[kv_type];
 }
 
-// Elements lie in pairs of what is summed over.
-constexpr bool kv_in_pairs(int kv_type) { return kv_type == GC_KV_BF16; }
+// How many elements of what is summed over lie together.
+constexpr std::int64_t kv_together(int kv_type) {
+  constexpr std::int64_t elements[GC_KV_TYPES] = {1, 1, 2, 4};
+  return elements[kv_type];
+}
+constexpr bool kv_in_pairs(int kv_type) { return kv_together(kv_type) == 2; }
+
+// What a byte of q8_0 is more than its value.
+inline constexpr int kKvByteOffset = 128;
 
 // Scales of one position's key or value; 0 for types without.
 constexpr std::int64_t kv_scales(std::int64_t dim, int kv_type) {
@@ -47,7 +55,8 @@ constexpr std::int64_t kv_scales(std::int64_t dim, int kv_type) {
 }
 // Where the scales of a part begin.
 constexpr std::int64_t kv_scales_offset(std::int64_t dim, int kv_type) {
-  return GC_KV_BLOCK * dim * kv_element_bytes(kv_type);
+  const std::int64_t whole = kv_scales(dim, kv_type) == 0 ? dim : (dim + 3) / 4 * 4;
+  return GC_KV_BLOCK * whole * kv_element_bytes(kv_type);
 }
 
 // Of the K part or the V part, of one head, of a whole state in a block.

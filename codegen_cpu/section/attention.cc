@@ -63,6 +63,8 @@ class Attention : Scope {
     c.hi = bound(b_.CreateAdd(frame_.i64(Slot::worker), e_.i64(1)));
     return c;
   }
+  // Prompt rows and generated ones have kernels of their own.
+  bool roles_apart(const AttnCall& c) { return attn_has_bf16(e_.isa(), c.spec) || attn_has_ints(c.spec); }
   void call(llvm::Function* f, llvm::SmallVector<Value*, 4> head, std::initializer_list<Value*> rest) {
     head.append(rest);
     b_.CreateCall(f, head);
@@ -91,11 +93,12 @@ class Attention : Scope {
   template <class Body>
   void over_unit_roles(const Op& op, const AttnCall& c, Value* lo, Value* hi, const Body& body) {
     const ir::ValueId y = op.results[0];
-    const bool apart = attn_has_bf16(e_.isa(), c.spec);
+    const bool apart = roles_apart(c);
     auto part = [&](const Span& rows) {
       AttnSpec spec = c.spec;
       spec.out = form(y, rows);
-      spec.bf16 = apart && rows.prompt;
+      spec.bf16 = rows.prompt && attn_has_bf16(e_.isa(), spec);
+      spec.ints = !rows.prompt && attn_has_ints(spec);
       auto units = [&](Value* row) { return between(b_.CreateMul(row, e_.i64(spec.kv_heads)), lo, hi); };
       body(spec, rows_of(y, rows), units(rows.lo), units(rows.hi));
     };
@@ -125,9 +128,8 @@ class Attention : Scope {
     Value* units = b_.CreateMul(n, e_.i64(c.spec.kv_heads));
     Value* uneven = b_.CreateICmpNE(b_.CreateURem(units, frame_.i64(Slot::workers)), e_.i64(0));
     Value* few = b_.CreateAnd(b_.CreateICmpULE(n, e_.i64(GC_REDUNDANT_ROWS)), uneven);
-    // Prompt rows in bf16 have ranges of their own.
-    if (attn_has_bf16(e_.isa(), c.spec))
-      few = b_.CreateAnd(few, b_.CreateICmpEQ(frame_.i64(Slot::n_prompt), e_.i64(0)));
+    // Only one kind of rows by ranges: generated ones, where they differ.
+    if (roles_apart(c)) few = b_.CreateAnd(few, b_.CreateICmpEQ(frame_.i64(Slot::n_prompt), e_.i64(0)));
     const auto counted = e_.if_else(
         few, [&] { return Emitter::Values{b_.CreateCall(attn_most_ranges(e_, c.spec), {step, n})}; },
         [&] { return Emitter::Values{e_.i64(0)}; });
@@ -136,6 +138,8 @@ class Attention : Scope {
     Value* split = b_.CreateAnd(b_.CreateICmpUGE(ranges, e_.i64(kSplitRanges)),
                                 b_.CreateICmpULE(b_.CreateMul(ranges, n), cap));
     auto by_ranges = [&] {
+      AttnSpec spec = c.spec;
+      spec.ints = attn_has_ints(spec);
       frame_.meet();  // a range's keys may come from any worker
       Value* items = b_.CreateMul(units, ranges);
       auto bound = [&](Value* j) {
@@ -145,7 +149,7 @@ class Attention : Scope {
       Value* lo = bound(worker);
       Value* hi = bound(b_.CreateAdd(worker, e_.i64(1)));
       Value* partials = frame_.ptr(Slot::splits);
-      call(attn_split(e_, c.spec), c.head,
+      call(attn_split(e_, spec), c.head,
            {q.base, q.stride, q_norm, fine, coarse, partials, ranges, lo, hi, frame_.ptr(Slot::scratch)});
       frame_.meet();
       over_unit_roles(op, c, c.lo, c.hi, [&](const AttnSpec& spec, const Rows& y, Value* from, Value* to) {

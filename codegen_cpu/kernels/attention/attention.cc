@@ -1,6 +1,7 @@
 #include "codegen_cpu/kernels/attention/attention.h"
 
 #include "codegen_cpu/kernels/attention/elements.h"
+#include "codegen_cpu/kernels/attention/int_products.h"
 #include "codegen_cpu/kernels/attention/prompt.h"
 #include "codegen_cpu/kernels/attention/rows.h"
 #include "codegen_cpu/kernels/attention/tiles.h"
@@ -32,9 +33,14 @@ bool attn_has_bf16(const Isa& isa, const AttnSpec& spec) {
          spec.v_dim % 32 == 0;
 }
 
+bool attn_has_ints(const AttnSpec& spec) {
+  return !spec.ahead && kv_has_scales(spec.kv_type) && spec.k_dim % kKvScaleBlock == 0 &&
+         spec.v_dim % kKvScaleBlock == 0;
+}
+
 namespace {
 
-// A worker's scratch: q [group][k_dim], p [group][64], two records, then a part of a block as f32.
+// A worker's scratch: q [group][k_dim], p [group][64], two records, then what the range's kernel wants.
 struct ScratchLayout {
   std::int64_t p, total, part, wide, bytes;
 };
@@ -44,7 +50,7 @@ ScratchLayout scratch_layout(const AttnSpec& spec) {
   const std::int64_t p = round(spec.group() * spec.k_dim * 4);
   const std::int64_t total = p + round(spec.group() * GC_KV_BLOCK * 4);
   const std::int64_t record = attn_partial_bytes(spec), part = total + record, wide = part + record;
-  return {p, total, part, wide, wide + Tiles::wide_bytes(spec)};
+  return {p, total, part, wide, wide + attn_wide_bytes(spec)};
 }
 
 void check(const AttnSpec& spec) {
@@ -80,7 +86,7 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
   key.q_norm = key.sinks = false;
   key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0, key.buckets = 0;
   key.out = ir::Elem::F32;
-  key.bf16 = false;
+  key.bf16 = key.ints = false;
   std::vector<Arg> args = joined ? std::vector<Arg>{in("qkv"), i64("qs")}
                                  : std::vector<Arg>{in("k"), i64("ks"), in("v"), i64("vs")};
   for (const Arg& arg :
@@ -127,6 +133,14 @@ Ranges ranges_of(Emitter& e, const Unit& unit) {
   return {e.b().CreateLShr(unit.lo, 9), e.b().CreateLShr(unit.last, 9)};
 }
 
+// The unit's queries into the scratch, as range_record() wants them.
+void prepare_queries(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, const Angles& angles) {
+  Value* scratch = a["scratch"];
+  emit_queries(v, spec, a, unit, angles, scratch);
+  if (spec.ints)
+    IntProducts::quantize_queries(v.e(), spec, scratch, v.e().at(scratch, scratch_layout(spec).wide));
+}
+
 // The record of range `range` of a unit, whose queries are in the scratch, into `partial`.
 void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Blocks& blocks, Value* scratch,
                   Value* partial, Value* range, Value* bias) {
@@ -157,7 +171,7 @@ void whole_row(Vec& v, const AttnSpec& spec, const Args& a, const Angles& angles
   Value* part = e.at(a["scratch"], at.part);
   const Unit unit = unit_of(e, spec, a, row, head);
   const Blocks blocks = emit_blocks(e, spec, a, unit);
-  emit_queries(v, spec, a, unit, angles, a["scratch"]);
+  prepare_queries(v, spec, a, unit, angles);
   const Ranges ranges = ranges_of(e, unit);
   range_record(e, spec, unit, blocks, a["scratch"], total, ranges.first, bias);
   Value* next = b.CreateAdd(ranges.first, e.i64(1));
@@ -210,6 +224,7 @@ llvm::Function* kv_append(Emitter& e, const AttnSpec& spec) { return append(e, s
 
 std::int64_t attn_scratch_bytes(const Isa& isa, const AttnSpec& spec) {
   if (spec.bf16) return attn_prompt_scratch_bytes(isa, spec);
+  if (spec.ints) return scratch_layout(spec).bytes;
   return std::max(scratch_layout(spec).bytes, attn_rows_scratch_bytes(spec));
 }
 std::int64_t attn_partial_bytes(const AttnSpec& spec) {
@@ -225,8 +240,8 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
     Vec v(e);
     llvm::IRBuilder<>& b = e.b();
     const Angles angles = make_angles(e, spec.rope);
-    // Runs of rows together, and single rows where that is faster and gives the same bits.
-    llvm::Function* rows = spec.bf16 ? attn_prompt(e, spec) : attn_rows(e, spec);
+    // Runs of rows together, and single rows where that is faster and gives the same bits; integers row by row.
+    llvm::Function* rows = spec.bf16 ? attn_prompt(e, spec) : spec.ints ? nullptr : attn_rows(e, spec);
     const std::int64_t most = spec.bf16 ? attn_prompt_most(e.isa(), spec) : attn_rows_most(spec);
     const std::int64_t least = spec.bf16 ? 1 : attn_rows_least(spec);
     // The units of one kv head are consecutive rows.
@@ -244,6 +259,11 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
         return e.if_else(
             b.CreateICmpSLT(row, in[0]), [&] { return in; },
             [&] {
+              auto alone = [&] {
+                whole_row(v, spec, a, angles, row, head, bias);
+                return Emitter::Values{b.CreateAdd(row, e.i64(1))};
+              };
+              if (spec.ints) return alone();
               Value* n = run_length(e, spec, a["step"], row, end, most);
               auto together = [&] {
                 llvm::SmallVector<Value*, 17> args = {a["step"],
@@ -267,10 +287,7 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
                 return Emitter::Values{b.CreateAdd(row, n)};
               };
               if (least == 1) return together();
-              return e.if_else(b.CreateICmpSGE(n, e.i64(least)), together, [&] {
-                whole_row(v, spec, a, angles, row, head, bias);
-                return Emitter::Values{b.CreateAdd(row, e.i64(1))};
-              });
+              return e.if_else(b.CreateICmpSGE(n, e.i64(least)), together, alone);
             });
       });
     });
@@ -313,8 +330,7 @@ llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
       Value* range = b.CreateAdd(ranges.first, b.CreateURem(item, a["ranges"]));
       e.if_then(b.CreateICmpSLE(range, ranges.last), [&] {
         const Blocks blocks = emit_blocks(e, key, a, unit);
-        e.if_then(b.CreateICmpNE(index, before),
-                  [&] { emit_queries(v, key, a, unit, angles, a["scratch"]); });
+        e.if_then(b.CreateICmpNE(index, before), [&] { prepare_queries(v, key, a, unit, angles); });
         Value* partial = e.at(a["partials"], item, attn_partial_bytes(key));
         range_record(e, key, unit, blocks, a["scratch"], partial, range,
                      llvm::ConstantPointerNull::get(e.b().getPtrTy()));

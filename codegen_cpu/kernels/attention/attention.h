@@ -13,7 +13,8 @@
 //   - ranges are merged in order: m' = max(m, n), l' = fma(l_n, exp(n - m'), l exp(m - m')), o' likewise.
 // Query heads of a group share the loads of keys and values.
 //
-// With spec.bf16, for prompt rows, the order and the rounding are another (prompt.cc), again a function of pos alone.
+// With spec.bf16, for prompt rows, the order and the rounding are another (prompt.cc), and so are they with spec.ints, for
+// generated rows, within a block (int_products.h); again a function of pos alone.
 //
 // Kernels: attn_append stores keys and values of the step's rows (all rows before any attention of the step, with a
 // barrier between). attn does whole rows. For few rows, without spec.bf16, over long contexts attn_split does single ranges, on any
@@ -46,6 +47,7 @@ struct AttnSpec {
   RopeSpec rope;  // dims 0: none
   int kv_type = GC_KV_F16;
   bool bf16 = false;             // prompt rows by products of bf16, where attn_has_bf16
+  bool ints = false;             // generated rows by integer products, where attn_has_ints
   bool ring = false;             // the state's table is a ring
   ir::Elem out = ir::Elem::F32;  // Q16: v_dim a multiple of 32
 
@@ -55,6 +57,10 @@ struct AttnSpec {
 // Whether prompt rows are multiplied in bf16, on matrix tiles or by vdpbf16ps: products follow the KV type, bf16 by bf16,
 // others in f32. Heads whose size is no multiple of 32 take f32 FMA, as generated rows do.
 bool attn_has_bf16(const Isa& isa, const AttnSpec& spec);
+
+// Whether generated rows are multiplied as integers: over q8_0, of heads whose sizes are multiples of 32. Prompt rows take
+// f32 FMA there: many rows share what is widened.
+bool attn_has_ints(const AttnSpec& spec);
 
 // Empty if there are kernels for it, else what is missing.
 std::string attn_unsupported(const AttnSpec& spec);

@@ -144,6 +144,7 @@ void run(benchmark::State& state, const Shape& s) {
   spec.scale = 0.0625f;
   spec.kv_type = s.kv_type;
   spec.bf16 = s.bf16;
+  spec.ints = s.rows == 1 && attn_has_ints(spec);
   spec.rope = {s.dim, true, kFine};
   Kernels k(isa);
   const std::string name = k.name(attn(k.e(), spec));

@@ -29,11 +29,6 @@ void scatter(Emitter& e, Value* elements, Value* p, std::int64_t stride, int cou
   }
 }
 
-void store_bytes(Emitter& e, Value* bytes, Value* p, int count) {
-  if (count == Vec::kLanes) return e.store(bytes, p, 1);
-  scatter(e, bytes, p, 1, count, 1);
-}
-
 // The two vectors of a block of `n` <= 32 dimensions, and how many lanes of each count.
 struct Halves {
   Value* x[2] = {};
@@ -54,8 +49,8 @@ Halves halves(int n) {
   return h;
 }
 
-// x [dim] in blocks of 32: elements(first dimension, <16 x i8>, count) and scale(block, f16). The scale is the largest
-// magnitude / 127; the elements are rounded by the scale that is stored, not by the one before its rounding.
+// x [dim] in blocks of 32: elements(first dimension, <16 x i8> with their offset, count) and scale(block, f16). The scale is
+// the largest magnitude / 127; the elements are rounded by the scale that is stored, not by the one before its rounding.
 void quantize_blocks(Vec& v, Value* x, std::int64_t dim,
                      const std::function<void(Value*, Value*, int)>& elements,
                      const std::function<void(Value*, Value*)>& scale) {
@@ -80,20 +75,10 @@ void quantize_blocks(Vec& v, Value* x, std::int64_t dim,
       Value* q = b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, v.mul(h.x[i], v.splat(by)));
       q = v.max(v.min(q, v.splat(127.0)), v.splat(-127.0));  // scales below f16's normal range are coarse
       Value* bytes = b.CreateTrunc(b.CreateFPToSI(q, v.type(b.getInt32Ty())), v.type(b.getInt8Ty()));
+      bytes = b.CreateXor(bytes, llvm::ConstantInt::get(bytes->getType(), kKvByteOffset));
       elements(b.CreateAdd(d, e.i64(i * Vec::kLanes)), bytes, h.count[i]);
     }
   });
-}
-
-Value* load_bytes(Vec& v, Value* p, int count) {
-  Emitter& e = v.e();
-  llvm::IRBuilder<>& b = e.b();
-  llvm::Type* i8s = v.type(b.getInt8Ty());
-  Value* bytes = count == Vec::kLanes ? e.load(i8s, p, 1) : llvm::Constant::getNullValue(i8s);
-  for (int i = 0; count < Vec::kLanes && i < count; ++i) {
-    bytes = b.CreateInsertElement(bytes, e.load(b.getInt8Ty(), e.at(p, i), 1), i);
-  }
-  return b.CreateSIToFP(b.CreateSExt(bytes, v.type(b.getInt32Ty())), v.type());
 }
 
 // Dimensions d and d + 1 of all positions.
@@ -141,25 +126,56 @@ void store_value_pairs(Vec& v, const AttnSpec& spec, Value* x, Value* values, Va
   });
 }
 
-void widen_key_row(Vec& v, const AttnSpec& spec, Value* keys, Value* d, Value* wide,
-                   const Vec::Values& scales) {
+void widen_key_row(Vec& v, const AttnSpec& spec, Value* keys, Value* d, Value* wide) {
   Emitter& e = v.e();
   const std::int64_t element = kv_element_bytes(spec.kv_type);
   for (int c = 0; c < kKeyVectors; ++c) {
     Value* from = e.at(keys, d, GC_KV_BLOCK * element, c * Vec::kLanes * element);
-    Value* x = scales.empty() ? load_kv(v, spec.kv_type, from) : load_scaled(v, from, scales[c]);
-    v.store(x, e.at(wide, std::int64_t{c} * Vec::kLanes * 4));
+    v.store(load_kv(v, spec.kv_type, from), e.at(wide, std::int64_t{c} * Vec::kLanes * 4));
   }
 }
 
-// The scale of 32 dimensions of the value of position `slot`, in all lanes. The bits in all lanes, then widened: a single one would be inserted into a register and wait for its last use.
-Value* value_scale(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* block) {
+// Dimensions d to d + 3 of all positions; scratch has room for what is past the last.
+void widen_key_quads(Vec& v, Value* keys, Value* d, Value* wide, const Vec::Values& scales) {
+  Emitter& e = v.e();
+  for (int c = 0; c < kKeyVectors; ++c) {
+    const std::int64_t at = std::int64_t{c} * Vec::kLanes * 4;
+    const Vec::Values x = load_quads(v, e.at(keys, d, GC_KV_BLOCK, at));
+    for (int i = 0; i < 4; ++i) v.store(v.mul(x[i], scales[c]), e.at(wide, i * GC_KV_BLOCK * 4 + at));
+  }
+}
+
+// A key as quads of dimensions, which are all its own; a last one has room for four.
+void store_key_quads(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
-  Value* scales =
-      e.at(values, slot, 2 * kv_scales(spec.v_dim, spec.kv_type), kv_scales_offset(spec.v_dim, spec.kv_type));
-  Value* bits = v.splat(e.load(b.getInt16Ty(), e.at(scales, block, std::int64_t{2}), 2));
-  return b.CreateFPExt(b.CreateBitCast(bits, v.type(e.f16())), v.type());
+  constexpr std::int64_t kStride = GC_KV_BLOCK * 4;  // from quad to quad
+  Value* column = e.at(keys, slot, std::int64_t{4});
+  quantize_blocks(
+      v, x, spec.k_dim,
+      [&](Value* d, Value* q, int count) {
+        Value* quads = b.CreateBitCast(q, llvm::FixedVectorType::get(b.getInt32Ty(), Vec::kLanes / 4));
+        scatter(e, quads, e.at(column, d, kStride / 4), kStride, (count + 3) / 4, 4);
+      },
+      [&](Value* block, Value* half) {
+        Value* scales = kv_scales_at(e, keys, spec.k_dim, b.CreateMul(block, e.i64(kKvScaleBlock)));
+        e.store(half, e.at(scales, slot, std::int64_t{2}), 2);
+      });
+}
+
+// A value into its bytes of the quads, of which other workers may be writing the others.
+void store_value_quads(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* slot) {
+  Emitter& e = v.e();
+  llvm::IRBuilder<>& b = e.b();
+  Value* quads = e.at(values, b.CreateLShr(slot, 2), spec.v_dim * 4);
+  Value* row = e.at(quads, b.CreateAnd(slot, e.i64(3)));
+  quantize_blocks(
+      v, x, spec.v_dim,
+      [&](Value* d, Value* q, int count) { scatter(e, q, e.at(row, d, std::int64_t{4}), 4, count, 1); },
+      [&](Value* block, Value* half) {
+        Value* scales = kv_scales_at(e, values, spec.v_dim, b.CreateMul(block, e.i64(kKvScaleBlock)));
+        e.store(half, e.at(scales, slot, std::int64_t{2}), 2);
+      });
 }
 
 }  // namespace
@@ -182,50 +198,53 @@ std::pair<Value*, Value*> load_pairs(Vec& v, Value* p, int count) {
   return {as_f32(b.CreateShl(x, 16)), as_f32(b.CreateAnd(x, llvm::ConstantInt::get(words, 0xffff0000u)))};
 }
 
-Value* load_value(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* at, int count) {
+Vec::Values load_quads(Vec& v, Value* p, int count) {
+  llvm::IRBuilder<>& b = v.e().b();
+  Value* words = b.CreateBitCast(v.load(p, count), v.type(b.getInt32Ty()));
+  Vec::Values x;
+  for (int i = 0; i < 4; ++i) {
+    Value* byte = b.CreateAnd(b.CreateLShr(words, 8 * i), llvm::ConstantInt::get(words->getType(), 255));
+    x.push_back(v.sub(b.CreateSIToFP(byte, v.type()), v.splat(double{kKvByteOffset})));
+  }
+  return x;
+}
+
+Value* kv_scales_at(Emitter& e, Value* part, std::int64_t dim, Value* first) {
+  return e.at(part, e.b().CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{GC_KV_BLOCK * 2},
+              kv_scales_offset(dim, GC_KV_Q8_0));
+}
+
+Vec::Values load_scaled_values(Vec& v, const AttnSpec& spec, Value* values, Value* slot, Value* at,
+                               int count) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
-  const std::int64_t element = kv_element_bytes(spec.kv_type);
-  Value* from = e.at(e.at(values, slot, spec.v_dim * element), at, element);
-  if (!kv_has_scales(spec.kv_type)) return load_kv(v, spec.kv_type, from, count);
-  Value* block = b.CreateUDiv(at, e.i64(kKvScaleBlock));
-  return load_scaled(v, from, value_scale(v, spec, values, slot, block), count);
-}
-
-Value* load_scaled(Vec& v, Value* p, Value* scale, int count) {
-  return v.mul(load_bytes(v, p, count), scale);
-}
-
-Value* key_scales(Vec& v, const AttnSpec& spec, Value* keys, Value* first) {
-  Emitter& e = v.e();
-  return e.at(keys, e.b().CreateUDiv(first, e.i64(kKvScaleBlock)), std::int64_t{GC_KV_BLOCK * 2},
-              kv_scales_offset(spec.k_dim, spec.kv_type));
+  // From quad to quad as many bytes as four positions have.
+  Vec::Values x = load_quads(v, e.at(e.at(values, slot, spec.v_dim), at, std::int64_t{4}), count);
+  Value* scales = e.at(kv_scales_at(e, values, spec.v_dim, at), slot, std::int64_t{2});
+  for (int i = 0; i < 4; ++i) {
+    // The bits in all lanes, then widened: a single one would be inserted into a register and wait for its last use.
+    Value* bits = v.splat(e.load(b.getInt16Ty(), e.at(scales, 2 * i), 2));
+    x[i] = v.mul(x[i], b.CreateFPExt(b.CreateBitCast(bits, v.type(e.f16())), v.type()));
+  }
+  return x;
 }
 
 void store_key(Vec& v, const AttnSpec& spec, Value* x, Value* keys, Value* slot) {
   Emitter& e = v.e();
   if (kv_in_pairs(spec.kv_type)) return store_key_pairs(v, spec, x, keys, slot);
+  if (kv_has_scales(spec.kv_type)) return store_key_quads(v, spec, x, keys, slot);
   const std::int64_t element = kv_element_bytes(spec.kv_type);
   const std::int64_t stride = GC_KV_BLOCK * element;
   Value* column = e.at(keys, slot, element);
-  if (!kv_has_scales(spec.kv_type)) {
-    v.over(spec.k_dim, [&](Value* d, int count) {
-      Value* elements = narrowed(v, spec.kv_type, v.load(e.at(x, d, std::int64_t{4}), count));
-      scatter(e, elements, e.at(column, d, stride), stride, count, element);
-    });
-    return;
-  }
-  Value* scales = e.at(e.at(keys, kv_scales_offset(spec.k_dim, spec.kv_type)), slot, std::int64_t{2});
-  quantize_blocks(
-      v, x, spec.k_dim,
-      [&](Value* d, Value* q, int count) { scatter(e, q, e.at(column, d, stride), stride, count, 1); },
-      [&](Value* block, Value* half) {
-        e.store(half, e.at(scales, block, std::int64_t{GC_KV_BLOCK * 2}), 2);
-      });
+  v.over(spec.k_dim, [&](Value* d, int count) {
+    Value* elements = narrowed(v, spec.kv_type, v.load(e.at(x, d, std::int64_t{4}), count));
+    scatter(e, elements, e.at(column, d, stride), stride, count, element);
+  });
 }
 
 void store_value(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* slot) {
   Emitter& e = v.e();
+  if (kv_has_scales(spec.kv_type)) return store_value_quads(v, spec, x, values, slot);
   const std::int64_t element = kv_element_bytes(spec.kv_type);
   Value* row = e.at(values, slot, spec.v_dim * element);
   auto load = [&](Value* i, int count) { return v.load(e.at(x, i, std::int64_t{4}), count); };
@@ -237,12 +256,7 @@ void store_value(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* s
     case GC_KV_BF16:
       return store_value_pairs(v, spec, x, values, slot);
   }
-  GC_CHECK(kv_has_scales(spec.kv_type));
-  Value* scales = e.at(e.at(values, kv_scales_offset(spec.v_dim, spec.kv_type)), slot,
-                       2 * kv_scales(spec.v_dim, spec.kv_type));
-  quantize_blocks(
-      v, x, spec.v_dim, [&](Value* i, Value* q, int count) { store_bytes(e, q, e.at(row, i), count); },
-      [&](Value* block, Value* half) { e.store(half, e.at(scales, block, std::int64_t{2}), 2); });
+  throw_internal("KV type ", spec.kv_type);
 }
 
 llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec) {
@@ -257,18 +271,20 @@ llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec) {
       });
       return;
     }
+    auto to = [&](Value* d) {
+      return e.at(a["wide"], b.CreateSub(d, a["begin"]), std::int64_t{GC_KV_BLOCK * 4});
+    };
+    if (!kv_has_scales(spec.kv_type)) {
+      e.for_range(a["begin"], a["end"], 1, [&](Value* d) { widen_key_row(v, spec, a["keys"], d, to(d)); });
+      return;
+    }
     e.for_range(a["begin"], a["end"], kKvScaleBlock, [&](Value* first) {
       Vec::Values scales;
-      if (kv_has_scales(spec.kv_type)) {
-        Value* row = key_scales(v, spec, a["keys"], first);
-        for (int c = 0; c < kKeyVectors; ++c) scales.push_back(v.load_f16(e.at(row, c * Vec::kLanes * 2)));
-      }
+      Value* row = kv_scales_at(e, a["keys"], spec.k_dim, first);
+      for (int c = 0; c < kKeyVectors; ++c) scales.push_back(v.load_f16(e.at(row, c * Vec::kLanes * 2)));
       Value* past = b.CreateAdd(first, e.i64(kKvScaleBlock));
       Value* end = b.CreateSelect(b.CreateICmpSLT(past, a["end"]), past, a["end"]);
-      e.for_range(first, end, 1, [&](Value* d) {
-        Value* to = e.at(a["wide"], b.CreateSub(d, a["begin"]), std::int64_t{GC_KV_BLOCK * 4});
-        widen_key_row(v, spec, a["keys"], d, to, scales);
-      });
+      e.for_range(first, end, 4, [&](Value* d) { widen_key_quads(v, a["keys"], d, to(d), scales); });
     });
   });
 }

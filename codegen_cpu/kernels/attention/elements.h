@@ -1,8 +1,8 @@
 // Elements of the KV types (codegen_cpu/kv_layout.h): one position in, 16 of them or a whole block out.
 //
 // Elements are widened to f32 before any product, q8_0 with its scale, which is exact (11 x 7 bits): in registers by
-// kernels of a row, in scratch by kernels of many rows, which pay for it once for all of them. The products see the same
-// values either way.
+// kernels of a row, in scratch by kernels of many rows, which pay for it once for all of them, and of q8_0 by all. The
+// products see the same values either way. (Integer products read q8_0 as it lies: int_products.h.)
 #pragma once
 
 #include <utility>
@@ -12,23 +12,22 @@
 
 namespace gc::cpu {
 
-// load_kv() has no such elements.
+// In quads, with scales.
 constexpr bool kv_has_scales(int kv_type) { return kv_type == GC_KV_Q8_0; }
 
-// 16 elements as f32; `count` < 16: the first of them, the others 0. Not for types in pairs.
+// 16 elements as f32; `count` < 16: the first of them, the others 0. Only for types whose elements lie alone.
 llvm::Value* load_kv(Vec& v, int kv_type, llvm::Value* p, int count = Vec::kLanes);
 
 // 16 pairs as f32: their first elements and their second ones.
 std::pair<llvm::Value*, llvm::Value*> load_pairs(Vec& v, llvm::Value* p, int count = Vec::kLanes);
 
-// The same of a type with scales: 16 elements times `scale`.
-llvm::Value* load_scaled(Vec& v, llvm::Value* p, llvm::Value* scale, int count = Vec::kLanes);
-// Where the scales of 32 dimensions of a block's keys are, from dimension `first` (a multiple of 32) on: f16[64].
-llvm::Value* key_scales(Vec& v, const AttnSpec& spec, llvm::Value* keys, llvm::Value* first);
-
-// Of the value of position `slot`, from dimension `at` on. Not for types in pairs.
-llvm::Value* load_value(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot, llvm::Value* at,
-                        int count = Vec::kLanes);
+// 16 quads as f32, before their scales: first elements, second ones, ...
+Vec::Values load_quads(Vec& v, llvm::Value* p, int count = Vec::kLanes);
+// Where the scales of 32 dimensions of a part of keys or values of `dim` are, from dimension `first` on: f16[64].
+llvm::Value* kv_scales_at(Emitter& e, llvm::Value* part, std::int64_t dim, llvm::Value* first);
+// The values of positions slot .. slot + 3 of a type with scales, `slot` a multiple of 4, from dimension `at` on.
+Vec::Values load_scaled_values(Vec& v, const AttnSpec& spec, llvm::Value* values, llvm::Value* slot,
+                               llvm::Value* at, int count = Vec::kLanes);
 
 // The key x [k_dim] or value x [v_dim], f32, of position `slot` of a block into its part.
 void store_key(Vec& v, const AttnSpec& spec, llvm::Value* x, llvm::Value* keys, llvm::Value* slot);

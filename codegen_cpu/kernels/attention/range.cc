@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "codegen_cpu/kernels/attention/elements.h"
+#include "codegen_cpu/kernels/attention/int_products.h"
 #include "codegen_cpu/kernels/attention/tiles.h"
 #include "codegen_cpu/kernels/attention/unit.h"
 #include "codegen_cpu/kv_layout.h"
@@ -23,9 +24,10 @@ class RangeEmitter {
         v_(e),
         s_(spec),
         a_(a),
-        tiles_(v_, s_, false, spec.group()),
+        tiles_(v_, s_, /*many=*/false, spec.group()),
         blocks_{a["table"], a["n"], a["base"], a["block_bytes"]} {
     const PartialLayout at = partial_layout(s_.group(), s_.v_dim);
+    if (spec.ints) ints_ = std::make_unique<IntProducts>(v_, s_, a["wide"]);
     const std::int64_t padded = at.l;  // bytes of a number for each head
     o_ = e_.at(a["partial"], at.o);
     softmax_ = {a["p"],          a["partial"],    e_.at(a["partial"], at.l),
@@ -45,28 +47,42 @@ class RangeEmitter {
       Value* origin = b_.CreateShl(block, 6);
       Value* begin = maximum(b_.CreateSub(a_["lo"], origin), e_.i64(0));
       Value* end = minimum(b_.CreateSub(a_["hi"], origin), e_.i64(GC_KV_BLOCK));
-      tiles_.over_keys(keys, a_["wide"], [&](Value* k, Value* from, Value* to, bool fresh) {
-        in_parts([&](std::int64_t g, int n) {
-          tiles_.scores(e_.at(a_["q"], g * s_.k_dim * 4), k, e_.at(a_["p"], g * GC_KV_BLOCK * 4), n, from, to,
-                        fresh, g == 0 ? values_ahead : Tiles::Ahead{});
-        });
-      });
+      if (ints_)
+        ints_->scores(keys, a_["p"], values_ahead);
+      else
+        scores(keys, values_ahead);
       if (s_.cap != 0) tiles_.cap(a_["p"], heads);
       if (s_.alibi != 0) tiles_.alibi(a_["p"], a_["kv_head"], b_.CreateSub(origin, a_["pos"]));
       if (s_.buckets > 0) tiles_.bias(a_["p"], a_["bias"], b_.CreateSub(origin, a_["pos"]));
       mask(begin, end);
       tiles_.softmax(softmax_, heads);
-      tiles_.over_values(values, a_["wide"], begin, end, [&](const Tiles::Columns& columns) {
-        in_parts([&](std::int64_t g, int n) {
-          const Tiles::Weigh w = {e_.at(o_, g * s_.v_dim * 4), e_.at(a_["p"], g * GC_KV_BLOCK * 4),
-                                  e_.at(softmax_.alpha, g * 4)};
-          tiles_.weigh(columns, w, begin, end, n, g == 0 ? keys_ahead : Tiles::Ahead{});
-        });
-      });
+      if (ints_)
+        ints_->weigh(values, begin, end, o_, a_["p"], softmax_.alpha, keys_ahead);
+      else
+        weigh(values, begin, end, keys_ahead);
     });
   }
 
  private:
+  void scores(Value* keys, const Tiles::Ahead& ahead) {
+    tiles_.over_keys(keys, a_["wide"], [&](Value* k, Value* from, Value* to, bool fresh) {
+      in_parts([&](std::int64_t g, int n) {
+        tiles_.scores(e_.at(a_["q"], g * s_.k_dim * 4), k, e_.at(a_["p"], g * GC_KV_BLOCK * 4), n, from, to,
+                      fresh, g == 0 ? ahead : Tiles::Ahead{});
+      });
+    });
+  }
+
+  void weigh(Value* values, Value* begin, Value* end, const Tiles::Ahead& ahead) {
+    tiles_.over_values(values, a_["wide"], begin, end, [&](const Tiles::Columns& columns) {
+      in_parts([&](std::int64_t g, int n) {
+        const Tiles::Weigh w = {e_.at(o_, g * s_.v_dim * 4), e_.at(a_["p"], g * GC_KV_BLOCK * 4),
+                                e_.at(softmax_.alpha, g * 4)};
+        tiles_.weigh(columns, w, begin, end, n, g == 0 ? ahead : Tiles::Ahead{});
+      });
+    });
+  }
+
   Value* maximum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSGT(a, b), a, b); }
   Value* minimum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); }
   Value* f32_at(Value* base, Value* i) { return e_.at(base, i, std::int64_t{4}); }
@@ -109,12 +125,17 @@ class RangeEmitter {
   const AttnSpec& s_;
   const Args& a_;
   Tiles tiles_;
+  std::unique_ptr<IntProducts> ints_;  // or null
   Blocks blocks_;
   Value* o_;
   Tiles::Softmax softmax_;
 };
 
 }  // namespace
+
+std::int64_t attn_wide_bytes(const AttnSpec& spec) {
+  return spec.ints ? IntProducts::scratch_bytes(spec) : Tiles::wide_bytes(spec);
+}
 
 llvm::Function* attn_range(Emitter& e, const AttnSpec& spec) {
   // Norms, RoPE, sinks, output and scale are the callers' concern.

@@ -51,7 +51,7 @@ class RowsEmitter {
         v_(e),
         s_(spec),
         a_(a),
-        tiles_(v_, s_, true, attn_rows_most(spec) * spec.group()),
+        tiles_(v_, s_, /*many=*/true, attn_rows_most(spec) * spec.group()),
         at_(layout_of(s_, tiles_.queries())),
         record_(partial_layout(at_.queries, s_.v_dim)),
         q_(a["scratch"]),

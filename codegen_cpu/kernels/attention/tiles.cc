@@ -31,25 +31,25 @@ std::int64_t even_part(std::int64_t n, std::int64_t limit) {
 
 // Vectors of 16 lanes that fit in registers at once, but for a broadcast: those of a tile are its accumulators, a
 // query's each, and the operands that the queries share (one query uses up each as it comes), of pairs both
-// elements, and scales.
-std::int64_t tile_vectors(const Isa& isa, std::int64_t queries, bool more) {
+// elements.
+std::int64_t tile_vectors(const Isa& isa, std::int64_t queries, bool pairs) {
   const std::int64_t registers = (isa.vector_registers() - 1) * isa.f32_lanes() / Vec::kLanes;
-  if (more) return registers / (queries + 2);
+  if (pairs) return registers / (queries + 2);
   return queries == 1 ? registers - 2 : registers / (queries + 1);
 }
 
 }  // namespace
 
-Tiles::Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries)
+Tiles::Tiles(Vec& v, const AttnSpec& spec, bool many, std::int64_t queries)
     : v_(v),
       e_(v.e()),
       b_(e_.b()),
       s_(spec),
-      widened_(widened),
-      kv_type_(widened ? int{GC_KV_F32} : spec.kv_type),
+      widened_(many || kv_has_scales(spec.kv_type)),
+      kv_type_(widened_ ? int{GC_KV_F32} : spec.kv_type),
       element_(kv_element_bytes(kv_type_)),
-      queries_(!widened && e_.isa().has_avx512 ? even_part(queries, kMostOfARow) : queries_of(queries)),
-      vectors_(tile_vectors(e_.isa(), queries_, kv_in_pairs(kv_type_) || kv_has_scales(kv_type_))) {}
+      queries_(!many && e_.isa().has_avx512 ? even_part(queries, kMostOfARow) : queries_of(queries)),
+      vectors_(tile_vectors(e_.isa(), queries_, kv_in_pairs(kv_type_))) {}
 
 std::int64_t Tiles::queries_of(std::int64_t queries) { return even_part(queries, kMostQueries); }
 
@@ -90,7 +90,7 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* 
       for (int c = 0; c < vectors; ++c) acc.push_back(fresh ? v_.zero() : v_.load(place(g, c)));
     }
     const int dims = kv_in_pairs(kv_type_) ? 2 : 1;  // that lie together
-    auto add = [&](Value* d, const Values& in, const Values& scales) {
+    auto add = [&](Value* d, const Values& in) {
       Values next(in), k[2];
       if (ahead.base && c0 == 0)
         prefetch(ahead.base, b_.CreateUDiv(d, e_.i64(dims)), ahead.bytes * dims / s_.k_dim);
@@ -98,7 +98,7 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* 
       for (int c = 0; c < vectors; ++c) {
         Value* at = e_.at(row, c * Vec::kLanes * element_ * dims);
         if (dims == 1) {
-          k[0].push_back(scales.empty() ? load_kv(v_, kv_type_, at) : load_scaled(v_, at, scales[c]));
+          k[0].push_back(load_kv(v_, kv_type_, at));
         } else {
           const auto [first, second] = load_pairs(v_, at);
           k[0].push_back(first), k[1].push_back(second);
@@ -115,22 +115,7 @@ void Tiles::scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* 
       }
       return next;
     };
-    auto over = [&](Value* from, Value* to, const Values& sums, const Values& scales) {
-      return e_.for_range(from, to, dims, sums,
-                          [&](Value* d, const Values& in) { return add(d, in, scales); });
-    };
-    if (!kv_has_scales(kv_type_)) {
-      acc = over(begin, end, acc, {});
-    } else {
-      acc = e_.for_range(begin, end, kKvScaleBlock, acc, [&](Value* first, const Values& in) {
-        Values scales;
-        Value* row = key_scales(v_, s_, keys, first);
-        for (int c = 0; c < vectors; ++c)
-          scales.push_back(v_.load_f16(e_.at(row, (c0 + c) * Vec::kLanes * 2)));
-        Value* past = b_.CreateAdd(first, e_.i64(kKvScaleBlock));
-        return over(first, b_.CreateSelect(b_.CreateICmpSLT(past, end), past, end), in, scales);
-      });
-    }
+    acc = e_.for_range(begin, end, dims, acc, add);
     for (int g = 0; g < n; ++g) {
       for (int c = 0; c < vectors; ++c) v_.store(acc[g * vectors + c], place(g, c));
     }
@@ -224,37 +209,26 @@ void Tiles::softmax(const Softmax& s, Value* n) {
 void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
                         const std::function<void(const Columns&)>& body) {
   const std::int64_t whole = s_.v_dim / Vec::kLanes;
-  // Two vectors share a scale.
-  const std::int64_t most = kv_has_scales(kv_type_) ? std::max<std::int64_t>(1, vectors_ / 2 * 2) : vectors_;
-  std::int64_t part =
-      even_part(std::max<std::int64_t>(whole, 1), widened_ ? std::min(vectors_, kMostVectors) : most);
-  if (kv_has_scales(kv_type_) && part > 1) part += part % 2;
+  const std::int64_t part =
+      even_part(std::max<std::int64_t>(whole, 1), widened_ ? std::min(vectors_, kMostVectors) : vectors_);
   auto some = [&](Value* at, std::int64_t vectors, int count) {
     const std::vector<int> counts(static_cast<std::size_t>(vectors), count);
-    const std::int64_t slots = kv_in_pairs(s_.kv_type) ? 2 : 1;  // that lie together
-    if (kv_has_scales(kv_type_)) return body({at, counts, values, 0, wide});
+    const std::int64_t slots = kv_together(s_.kv_type);
     if (!widened_) return body({at, counts, e_.at(values, at, element_ * slots), s_.v_dim * element_});
     // One after the other: at their own stride, a power of two as a rule, they would fall on few sets of the cache.
     const std::int64_t stride = vectors * Vec::kLanes * 4;
-    // A pair's other position is widened too, and not looked at.
-    Value* first = slots == 2 ? b_.CreateAnd(begin, e_.i64(-2)) : begin;
+    // A pair's or quad's other positions are widened too, and not looked at.
+    Value* first = b_.CreateAnd(begin, e_.i64(-slots));
     e_.for_range(first, end, slots, [&](Value* slot) {
       for (std::int64_t c = 0; c < vectors; ++c) {
         Value* i = b_.CreateAdd(at, e_.i64(c * Vec::kLanes));
         Value* to = e_.at(wide, slot, stride, c * Vec::kLanes * 4);
-        if (slots == 1) {
-          v_.store(load_value(v_, s_, values, slot, i, count), to);
-          continue;
-        }
-        const auto [even, odd] =
-            load_pairs(v_, e_.at(e_.at(values, slot, s_.v_dim * 2), i, std::int64_t{4}), count);
-        v_.store(even, to);
-        v_.store(odd, e_.at(to, stride));
+        const Values x = wide_values(values, slot, i, count);
+        for (std::int64_t s = 0; s < slots; ++s) v_.store(x[s], e_.at(to, s * stride));
       }
     });
     body({at, counts, wide, stride});
   };
-  if (kv_has_scales(kv_type_)) widen_value_scales(values, wide);
   if (whole > 0) {
     // Equal parts as a loop, a shorter rest after it.
     const std::int64_t loops = whole / part;
@@ -266,29 +240,14 @@ void Tiles::over_values(Value* values, Value* wide, Value* begin, Value* end,
     some(e_.i64(whole * Vec::kLanes), 1, static_cast<int>(s_.v_dim % Vec::kLanes));
 }
 
-// A block's scales at once: one alone costs as much as 16, for each position and 32 dimensions.
-void Tiles::widen_value_scales(Value* values, Value* wide) {
-  Value* from = e_.at(values, kv_scales_offset(s_.v_dim, s_.kv_type));
-  e_.for_range(0, GC_KV_BLOCK * kv_scales(s_.v_dim, s_.kv_type), Vec::kLanes, [&](Value* i) {
-    v_.store(v_.load_f16(e_.at(from, i, std::int64_t{2})), e_.at(wide, i, std::int64_t{4}));
-  });
-}
-
-// Those of one position, of a type with scales.
-Values Tiles::scaled_values(const Columns& columns, Value* key) {
-  Values x;
-  Value* scale = nullptr;
-  Value* scales = e_.at(columns.scales, key, 4 * kv_scales(s_.v_dim, s_.kv_type));
-  const std::size_t shared =
-      columns.counts.size() > 1 ? 2 : 1;  // parts of several vectors begin with a scale's first
-  for (std::size_t c = 0; c < columns.counts.size(); ++c) {
-    Value* at = b_.CreateAdd(columns.at, e_.i64(static_cast<std::int64_t>(c) * Vec::kLanes));
-    if (c % shared == 0)
-      scale = v_.load_splat(e_.at(scales, b_.CreateUDiv(at, e_.i64(kKvScaleBlock)), std::int64_t{4}));
-    Value* from = e_.at(e_.at(columns.values, key, s_.v_dim), at);
-    x.push_back(load_scaled(v_, from, scale, columns.counts[c]));
-  }
-  return x;
+// Of the positions from `slot` on that lie together, dimensions from `at` on.
+Values Tiles::wide_values(Value* values, Value* slot, Value* at, int count) {
+  if (kv_has_scales(s_.kv_type)) return load_scaled_values(v_, s_, values, slot, at, count);
+  const std::int64_t element = kv_element_bytes(s_.kv_type);
+  Value* row = e_.at(values, slot, s_.v_dim * element);
+  if (!kv_in_pairs(s_.kv_type)) return {load_kv(v_, s_.kv_type, e_.at(row, at, element), count)};
+  const auto [even, odd] = load_pairs(v_, e_.at(row, at, std::int64_t{4}), count);
+  return {even, odd};
 }
 
 void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* end, int n, Ahead ahead) {
@@ -339,13 +298,9 @@ void Tiles::weigh(const Columns& columns, const Weigh& w, Value* begin, Value* e
     acc = e_.for_range(begin, end, 1, acc, [&](Value* key, const Values& in) {
       Values next(in), x;
       prefetch_at(key);
-      if (kv_has_scales(kv_type_)) {
-        x = scaled_values(columns, key);
-      } else {
-        Value* row = e_.at(columns.values, key, columns.stride);
-        for (int c = 0; c < vectors; ++c)
-          x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), columns.counts[c]));
-      }
+      Value* row = e_.at(columns.values, key, columns.stride);
+      for (int c = 0; c < vectors; ++c)
+        x.push_back(load_kv(v_, kv_type_, e_.at(row, c * Vec::kLanes * element_), columns.counts[c]));
       add(next, key, 0, x);
       return next;
     });

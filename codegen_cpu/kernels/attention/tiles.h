@@ -22,9 +22,10 @@ class Tiles {
   using Value = llvm::Value;
   using Values = Emitter::Values;
 
-  // Of `queries` queries at most. Widened: a few dimensions of a block at a time are made f32 in scratch, which stay in
-  // the first-level cache for all tiles; else tiles read the elements where they are.
-  Tiles(Vec& v, const AttnSpec& spec, bool widened, std::int64_t queries);
+  // Of `queries` queries at most, of `many` rows or of one. Of many, and of types with scales, a few dimensions of a block
+  // at a time are made f32 in scratch, which stay in the first-level cache for all tiles; else tiles read the elements where
+  // they are.
+  Tiles(Vec& v, const AttnSpec& spec, bool many, std::int64_t queries);
   // Of the scratch `wide`.
   static std::int64_t wide_bytes(const AttnSpec& spec);
 
@@ -49,14 +50,12 @@ class Tiles {
   void scores(Value* q, Value* keys, Value* p, int n, Value* begin, Value* end, bool fresh, Ahead ahead);
 
   // Dimensions of the values that a tile takes at once: the first (i64), how many of each vector of 16, where those of
-  // position 0 are, and bytes from position to position (of pairs: half of what is from pair to pair; of types with scales
-  // values are the block's part, the stride isn't used, and scales are those of the block, f32[64][ceil(v_dim / 32)]).
+  // position 0 are, and bytes from position to position (of pairs: half of what is from pair to pair).
   struct Columns {
     Value* at;
     std::vector<int> counts;
     Value* values;
     std::int64_t stride;
-    Value* scales = nullptr;
   };
   // A block's values at positions [begin, end), all dimensions.
   void over_values(Value* values, Value* wide, Value* begin, Value* end,
@@ -81,8 +80,7 @@ class Tiles {
   void softmax(const Softmax& s, Value* n);
 
  private:
-  void widen_value_scales(Value* values, Value* wide);
-  Values scaled_values(const Columns& columns, Value* key);
+  Values wide_values(Value* values, Value* slot, Value* at, int count);
   void prefetch(Value* base, Value* step, std::int64_t bytes);
 
   Vec& v_;

@@ -21,9 +21,10 @@ PartialLayout partial_layout(std::int64_t queries, std::int64_t v_dim) {
 }
 
 std::string attn_name(const char* kernel, const AttnSpec& spec) {
-  std::string name = cat(kernel, "_", spec.heads, "x", spec.k_dim, "_kv", spec.kv_heads, "x", spec.v_dim, "_",
-                         kv_type_name(spec.kv_type), spec.bf16 ? "_prompt" : "", "_w", spec.window,
-                         spec.ring ? "_ring" : "", spec.ahead ? "_ahead" : "", "_s", float_name(spec.scale));
+  std::string name =
+      cat(kernel, "_", spec.heads, "x", spec.k_dim, "_kv", spec.kv_heads, "x", spec.v_dim, "_",
+          kv_type_name(spec.kv_type), spec.bf16 ? "_prompt" : "", spec.ints ? "_ints" : "", "_w", spec.window,
+          spec.ring ? "_ring" : "", spec.ahead ? "_ahead" : "", "_s", float_name(spec.scale));
   if (spec.cap != 0) name += cat("_cap", float_name(spec.cap));
   if (spec.alibi != 0) name += cat("_alibi", float_name(spec.alibi));
   if (spec.buckets > 0) name += cat("_buckets", spec.buckets);
