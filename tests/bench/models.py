@@ -6,10 +6,11 @@
 
 Models: by default the real ones that samples/setup.sh brings. SHAPE: one of shapes.py's, written to the cache folder and kept
 there. The compiler is this checkout's (bazel build //compiler:gguf-compile). DIR holds a peer's llama-bench and
-llama-batched-bench (tests/bench/llama_cpp.sh builds llama.cpp's); a peer runs on the same file right after ours, and the last
-rows give ours over the best of them.
+llama-batched-bench (tests/bench/llama_cpp.sh and ik_llama_cpp.sh build them); a peer runs on the same file right after ours,
+and the last rows give ours over the best of them.
 
   pp512, tg128   tokens/s;  npl 8, npl 16: of all sequences together
+  peak           multiplications with weights of pp512 as share of the rate of the instruction that does them, in the same run
   bound          bytes of the GGUF's tensors that a token reads x tokens/s, as share of the read bandwidth of the same run
   start          ms from exec to exit with one token after a prompt of four, best of 9
   memory         MiB, peak resident: weights that were touched, KV of 1024 positions, scratch
@@ -30,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "gguf-compile"
 COMPILER = ROOT / "bazel-bin/compiler/gguf-compile"
 SPEEDS = ["pp512", "tg128", "npl 8", "npl 16"]
-COLUMNS = ["pp512", "tg128", "bound", "npl 8", "npl 16", "start", "memory", "compile", "size"]
+COLUMNS = ["pp512", "peak", "tg128", "bound", "npl 8", "npl 16", "start", "memory", "compile", "size"]
 
 
 def run(*words):
@@ -79,27 +80,22 @@ def measure(model, program, options, threads, repetitions):
                           "json"))
     of = {(r["n_prompt"], r["n_seqs"]): r for r in rows}
     one = [str(program), "--tokens", "2,3,4,5", "-n", "1", "--temp", "0", "-c", "1024", "-t", str(threads)]
-    return {"pp512": of[512, 1]["avg_ts"], "tg128": of[0, 1]["avg_ts"], "bound": of[0, 1]["share_of_bound"],
-            "npl 8": of[0, 8]["avg_ts"], "npl 16": of[0, 16]["avg_ts"], "start": best_start(one), "memory": resident_peak(one),
-            "compile": seconds, "size": program.stat().st_size / 2**20, "read_gb_per_s": of[0, 1]["read_gb_per_s"]}
+    return {"pp512": of[512, 1]["avg_ts"], "peak": of[512, 1]["share_of_bound"], "tg128": of[0, 1]["avg_ts"],
+            "bound": of[0, 1]["share_of_bound"], "npl 8": of[0, 8]["avg_ts"], "npl 16": of[0, 16]["avg_ts"],
+            "start": best_start(one), "memory": resident_peak(one), "compile": seconds,
+            "size": program.stat().st_size / 2**20, "read_gb_per_s": of[0, 1]["read_gb_per_s"]}
 
 
 def measure_peer(model, folder, threads, repetitions):
     common = ["-m", model, "-t", threads]
     rows = json.loads(run(folder / "llama-bench", *common, "-p", 512, "-n", 128, "-r", repetitions, "-o", "json"))
     got = {"pp512" if r["n_prompt"] else "tg128": r["avg_ts"] for r in rows}
-    batches = run(folder / "llama-batched-bench", *common, "-tb", threads, "-npp", 1, "-ntg", 64, "-npl", "8,16", "-c", 2048,
-                  *batch_format(folder))
-    for line in batches.splitlines():
-        if line.startswith("{"):
-            r = json.loads(line)
-            got[f"npl {r['pl']}"] = r["speed_tg"]
+    batches = run(folder / "llama-batched-bench", *common, "-tb", threads, "-npp", 1, "-ntg", 64, "-npl", "8,16", "-c", 2048)
+    for line in batches.splitlines():  # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        if len(cells) == 10 and cells[2].isdigit():
+            got[f"npl {cells[2]}"] = float(cells[7])
     return got
-
-
-def batch_format(folder):
-    told = subprocess.run([folder / "llama-batched-bench", "--help"], capture_output=True, text=True)
-    return ["--output-format", "jsonl"] if "--output-format" in told.stdout + told.stderr else []
 
 
 def ratios(rows):
@@ -115,7 +111,7 @@ def text_of(column, row):
         return "-"
     if row["by"] == "ratio":
         return f"{value:.2f}x"
-    return f"{value:.3f}" if column == "bound" else f"{value:.1f}"
+    return f"{value:.3f}" if column in ("peak", "bound") else f"{value:.1f}"
 
 
 def main():
