@@ -3,7 +3,7 @@
 #include "runtime/text/tokenizer.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <random>
 #include <string>
 #include <string_view>
@@ -287,13 +287,13 @@ TEST(Tokenizer, AMegabyteOfAnything) {
   for (int i = 1; i <= 30; ++i) t.add(run += '\n', 0, TokenType::kUserDefined);
   t.add("<unused1>", 0, TokenType::kControl);
   Frozen f(t.vocab);
-  auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // CPU time: a busy machine's wall clock says little
   for (std::string unit : {"a", "\n", " ", "ab", "<unused", "\U0001F999"}) {
     std::string s;
     while (s.size() < 1000000) s += unit;
     EXPECT_TRUE(f.decode(f.encode(s, false, true), true) == s) << unit;
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 60);
 }
 
 TEST(Tokenizer, RefusesWhatItCannot) {

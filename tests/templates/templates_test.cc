@@ -1,7 +1,7 @@
 // Chat templates against jinja2, byte for byte; provenance of the output; damaged templates, contexts and programs.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -209,10 +209,10 @@ TEST(Templates, TimeAndMemoryAreBounded) {
     ASSERT_EQ(chat.open({frozen.program.data(), frozen.program.size()}), gcrt::kOk);
     gcrt::Rendered prompt;
     char message[256] = {};
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     if (chat.render("{}", options, prompt, message) != gcrt::kOk) EXPECT_NE(std::string(message), "");
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(took.count(), 30);  // far more than it takes: other tests may share the machine
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC,
+              30);  // of CPU; far more than it takes
   }
   std::string deep = "{{ ";
   for (int i = 0; i < 100000; ++i) deep += "(";

@@ -236,7 +236,7 @@ class Terminal {
     close(fd_);
   }
   // Waits until `text` is written, after what was found before.
-  bool sees(const std::string& text, int milliseconds = 20000) {
+  bool sees(const std::string& text, int milliseconds = 120000) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
     for (;;) {
       const size_t found = all_.find(text, seen_);
@@ -257,7 +257,7 @@ class Terminal {
   void type(const std::string& keys) {
     ASSERT_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
-  // The exit code, or -signal; a program that goes on for 20 s is killed.
+  // The exit code, or -signal; a program that goes on for two minutes is killed.
   int ends() {
     sees("\xff\xff");
     int status = 0;
