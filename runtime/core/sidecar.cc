@@ -80,7 +80,12 @@ Status map_sidecar(Str given, Image* image, Span<char> message) {
   }
   const int fd =
       open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // whatever lies there, without waiting for it
-  if (fd < 0) return fail(message, path, errno == ENOENT ? "there is no such file" : "it cannot be opened");
+  if (fd < 0) {
+    const char* why = errno == ENOENT   ? "there is no such file"
+                      : errno == EACCES ? "permission denied"
+                                        : "it cannot be opened";
+    return fail(message, path, why);
+  }
   // Not fstat, which older C libraries don't have as a function.
   const off_t size = lseek(fd, 0, SEEK_END);
   void* mapped = MAP_FAILED;

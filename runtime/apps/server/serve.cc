@@ -3,9 +3,13 @@
 // Three kinds of threads: the event loop (this one) has all connections and waits for nothing else; a small pool reads
 // requests, since templates, tokens and grammars take milliseconds; the engine's thread runs the model for all of
 // them at once. They pass on what they made and never wait for one another.
+#include <sys/stat.h>
+
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <ctime>
 #include <stdexcept>
 #include <thread>
@@ -27,6 +31,13 @@ namespace {
 
 constexpr std::int64_t kGraceNs = 10'000'000'000;  // for answers that run when the server is told to end
 constexpr unsigned kReaders = 4;
+
+bool is_folder(App& app, const char* path) {
+  struct stat found;
+  const int error = ::stat(path, &found) != 0 ? errno : S_ISDIR(found.st_mode) ? 0 : ENOTDIR;
+  if (error != 0) app.fail("--slot-save-path '", path, "': ", strerrordesc_np(error));
+  return error == 0;
+}
 
 class Server {
  public:
@@ -86,7 +97,10 @@ bool Server::open() {
                                         : gc_the_model.architecture;
   for (std::uint32_t i = 0; i < options_.cors_origins.n; ++i)
     o.cors_origins.emplace_back(options_.cors_origins.values[i]);
-  if (options_.slot_save_path != nullptr) o.slot_save_path = options_.slot_save_path;
+  if (options_.slot_save_path != nullptr) {
+    if (!is_folder(app_, options_.slot_save_path)) return false;
+    o.slot_save_path = options_.slot_save_path;
+  }
   o.sampling = gcrt::sampler_options(options_, gc_the_model);
   o.samplers = options_.samplers != nullptr ? options_.samplers : gc_the_model.samplers;
   o.n_predict = options_.n_predict;
@@ -121,9 +135,16 @@ bool Server::read_keys() {
     }
   }
   for (const std::string& key : keys) {
-    if (!key.empty()) continue;
-    app_.fail("--api-key: the key is empty");
-    return false;
+    if (key.empty()) {
+      app_.fail("--api-key: the key is empty");
+      return false;
+    }
+    // A header's value has none, so nobody could ever show such a key.
+    for (const char c : key) {
+      if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) continue;
+      app_.fail("--api-key: the key has a control character");
+      return false;
+    }
   }
   return true;
 }

@@ -81,6 +81,7 @@ void Connection::parse() {
       if (in_.empty()) break;
       state_ = State::kReading;
       headers_done_ = false;
+      header_bytes_ = 0;
       parser_.emplace();
       parser_->header_limit(static_cast<std::uint32_t>(server_.limits().header_bytes));
       parser_->body_limit(server_.limits().body_bytes);
@@ -90,7 +91,10 @@ void Connection::parse() {
     const std::size_t used = parser_->put(asio::buffer(in_), e);
     in_.erase(0, used);
     if (e == http::error::need_more) {
-      if (in_.size() > server_.limits().header_bytes)
+      // The parser's own limit is of what it is given at once: headers that come in pieces could be several times as large.
+      if (!parser_->is_header_done()) header_bytes_ += used;
+      const std::size_t unfinished = in_.size() + (parser_->is_header_done() ? 0 : header_bytes_);
+      if (unfinished > server_.limits().header_bytes)
         e = http::error::header_limit;
       else
         break;

@@ -190,6 +190,9 @@ TEST_F(HttpTest, RefusesWhatIsNoRequest) {
   }
   EXPECT_EQ(status(ask("GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(70000, 'x') + "\r\n\r\n", "}")),
             "HTTP/1.1 431");
+  std::string many;
+  for (int i = 0; i < 10000; ++i) many += "X: y\r\n";
+  EXPECT_EQ(status(ask("GET / HTTP/1.1\r\nHost: h\r\n" + many + "\r\n", "}")), "HTTP/1.1 431");
   EXPECT_EQ(status(ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n", " ")), "HTTP/1.1 200");
 }
 
