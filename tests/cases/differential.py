@@ -2,8 +2,8 @@
 """Files of the kinds that this compiler and a peer both read: differential.py COMPILER PEER [--kind C13 ...]
 
 PEER MODEL OUT.f32 TOKEN... writes the last token's logits, or ends with another code than 0. Where both accept a file, their
-logits must agree to a normalized squared error of 1e-5 (2.5e-4 for the quantized ones, those of C20). Files that only one accepts are listed with the compiler's reason,
-and how the peer ended; a signal is its crash.
+logits must agree to a normalized squared error of 1e-5 (2.5e-4 for the quantized ones, those of C20). Files that only one
+accepts, or that crash the peer, are listed with the reasons that each gave.
 """
 import argparse
 import collections
@@ -20,12 +20,22 @@ import models
 import texts
 
 TOKENS = (2, 50, 60, 70, 80, 90, 100, 50, 60, 70, 80, 90)
+ADDRESS_SPACE = 8 << 30  # of the peer, which asks for what files say
 BOUND, BOUND_QUANTIZED = 1e-5, 2.5e-4  # as tests/zoo: activations of quantized products are rounded in two ways
 
 
 def reason(outcome):
     text = outcome.said().split("error: ", 1)[-1].strip().split("model.gguf: ")[-1]
     return re.sub(r"'?/[^ ]*gguf-compile-case\.[^/ ]*/", "", text)[:110]
+
+
+def peers_reason(outcome):
+    """What it said of its end: a failed assertion, an exception, an error, or nothing."""
+    text = outcome.said()
+    for pattern in (r"(GGML_ASSERT\(.*) failed", r"what\(\): +(.*)", r"error loading model: (.*)", r"(?:error|failed)[^\n:]*: (.*)"):
+        if found := re.findall(pattern, text):
+            return ": " + re.sub(r"'?/[^ ]*gguf-compile-case\.[^/ ]*/", "", found[0])[:110]
+    return ""
 
 
 def main():
@@ -42,9 +52,10 @@ def main():
         try:
             made = case.model(c) if callable(case.model) else case.model
             path = made if isinstance(made, str) else c.write("model.gguf", made)
-            theirs = check.run([args.peer, path, c.path("theirs"), *map(str, TOKENS)])
+            theirs = check.run([args.peer, path, c.path("theirs"), *map(str, TOKENS)], address_space=ADDRESS_SPACE)
             outcome, program = c.compile(path, *case.options)
             how = "accepts" if theirs.code == 0 else f"dies of signal {-theirs.code}" if theirs.code < 0 else "refuses"
+            how += peers_reason(theirs) if theirs.code else ""
             if outcome.code != 0 or theirs.code != 0:
                 return "neither" if outcome.code != 0 and theirs.code == 1 else "one", how, outcome
             ours = np.frombuffer(c.logits(program, TOKENS), "<f4").reshape(len(TOKENS), -1)[-1].astype(float)
