@@ -19,11 +19,13 @@ import check
 import containers
 import faults
 import known
+import limits
 import models
 import programs
+import server
 import texts
 
-MODULES = [containers, models, texts, faults, programs, known]
+MODULES = [containers, models, texts, faults, programs, limits, known, server]
 
 
 def all_cases():
@@ -80,6 +82,7 @@ def main():
                 word = "FAILED"
             counts[case.kind][word] += 1
             seconds[case.kind] += case.seconds
+    server.forget()
     programs.forget()
     for kind, title in titles().items():
         if kind in counts:

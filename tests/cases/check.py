@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from gguf_file import File
 
 PYTHON = os.path.realpath(sys.executable)
-LAUNCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+LAUNCH, CLOCK = os.path.join(HERE, "launch.py"), os.path.join(HERE, "clock.py")
 SECONDS, KIB, ADDRESS_SPACE = 5, 512 * 1024, 600_000 * 1024
 WALL = 120  # a busy machine's clock says little: CPU time is what is bounded
 

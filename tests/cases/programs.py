@@ -237,6 +237,26 @@ def machine():
 
     yield Case("RUN", "a root folder without /proc, /tmp, /dev, /etc", empty_root)
 
+    def read_only_root(c):
+        root = c.path("root")
+        os.mkdir(root)
+        mount = lambda *arguments: subprocess.run(["mount", *arguments], capture_output=True).returncode == 0
+        if not mount("-t", "tmpfs", "-o", "size=32m", "tmpfs", root):
+            return "not tried (no right to mount)"
+        try:
+            shutil.copy(program(c, "chat", chatting), os.path.join(root, "m"))
+            expect(mount("-o", "remount,ro", root), "the disk stays writable")
+            for arguments in (["-p", "hi", "-n", "4"], ["chat", "-st", "-p", "hi", "-n", "2"], ["check"], ["bench", "-p", "8", "-n", "2", "-r", "1"]):
+                ran = run(["chroot", root, "/m", *arguments])
+                expect(ran.code == 0, f"{arguments}: exit code {ran.code}: {ran.said()[:300]}")
+            ran = run(["chroot", root, "/m", "logits", "--tokens", "1,2", "-o", "/x"])
+            expect(ran.code == 1 and "Read-only file system" in ran.said(), f"exit code {ran.code}: {ran.said()[:300]}")
+        finally:
+            subprocess.run(["umount", root], check=True)
+        return "answered"
+
+    yield Case("RUN", "a read-only root", read_only_root)
+
     def signals(c):
         for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
             child = subprocess.Popen([program(c), "-p", "hi", "--ignore-eos", "-n", "-1", "-c", "100000"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
