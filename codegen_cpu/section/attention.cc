@@ -11,6 +11,8 @@ namespace {
 
 using ir::OpKind;
 
+constexpr std::int64_t kLeastQueries = 16;  // of a worker's share of prompt rows, of one kv head
+
 class Attention : Scope {
  public:
   explicit Attention(const Scope& scope) : Scope(scope) {}
@@ -71,18 +73,26 @@ class Attention : Scope {
   }
 
   // A row's keys are needed by rows of its own sequence: when each has one row, by the worker that appended them.
-  // Else workers meet; and as a later row of a prompt sees more, each takes one share from either end.
+  // Else workers meet; and as a later row of a prompt sees more, each takes one share from either end, unless the shares
+  // would have so few queries that products and reads of keys were not worth their while: behind a long context few rows see
+  // as much as one another.
   void attend_whole_rows(const AttnCall& c, const std::function<void(Value* lo, Value* hi)>& attend) {
     Value* flags = e_.member_i32(frame_.ptr(Slot::step), offsetof(gc_step, flags));
     Value* alone = b_.CreateICmpNE(b_.CreateAnd(flags, e_.i32(GC_STEP_ONE_ROW_EACH)), e_.i32(0));
     e_.if_then(b_.CreateNot(alone), [&] { frame_.meet(); });
     Value* worker = frame_.i64(Slot::worker);
-    Value* shares = b_.CreateShl(frame_.i64(Slot::workers), 1);
+    Value* both = b_.getTrue();
+    if (attn_has_bf16(e_.isa(), c.spec)) {
+      Value* queries = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.group()));
+      both = b_.CreateICmpUGE(queries, b_.CreateMul(frame_.i64(Slot::workers), e_.i64(2 * kLeastQueries)));
+    }
+    Value* ends = b_.CreateSelect(both, e_.i64(2), e_.i64(1));
+    Value* shares = b_.CreateMul(frame_.i64(Slot::workers), ends);
     Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.kv_heads));
     auto bound = [&](Value* j) { return b_.CreateCall(share_units(e_), {units, j, shares}); };
     Value* one = e_.i64(1);
     Value* other = b_.CreateSub(b_.CreateSub(shares, one), worker);
-    e_.for_range(e_.i64(0), b_.CreateSelect(alone, one, e_.i64(2)), 1, [&](Value* i) {
+    e_.for_range(e_.i64(0), b_.CreateSelect(alone, one, ends), 1, [&](Value* i) {
       Value* j = b_.CreateSelect(b_.CreateICmpEQ(i, e_.i64(0)), worker, other);
       attend(b_.CreateSelect(alone, c.lo, bound(j)),
              b_.CreateSelect(alone, c.hi, bound(b_.CreateAdd(j, one))));

@@ -159,8 +159,8 @@ class DotProduct {
 void scores_by_dots(Emitter& e, std::int64_t k_dim, const Args& args) {
   Vec v(e);
   constexpr std::int64_t kParts = kStrip / DotProduct::kRows;
-  e.for_range(0, kParts, 1, [&](Value* part) {
-    Value* r = e.b().CreateMul(part, e.i64(DotProduct::kRows));
+  e.for_range(e.i64(0), args["queries"], DotProduct::kRows, [&](Value* r) {
+    Value* part = e.b().CreateUDiv(r, e.i64(DotProduct::kRows));
     Value* q = e.at(args["q"], r, k_dim * 2);
     DotProduct product(
         e, {[&](Value* k) { return e.at(q, k, std::int64_t{64}); }, k_dim * 2},
@@ -178,7 +178,7 @@ void scores_by_dots(Emitter& e, std::int64_t k_dim, const Args& args) {
 
 void values_by_dots(Emitter& e, std::int64_t v_dim, const Args& args) {
   Vec v(e);
-  e.for_range(0, kStrip, DotProduct::kRows, [&](Value* r) {
+  e.for_range(e.i64(0), args["queries"], DotProduct::kRows, [&](Value* r) {
     Value* p = e.at(args["p"], r, kWeightStride);
     DotProduct product(e, {[&](Value* k) { return e.at(p, k, std::int64_t{64}); }, kWeightStride},
                        {[&](Value* k) { return values_at(e, args, k); }, v_dim * 4});
@@ -197,16 +197,21 @@ void values_by_dots(Emitter& e, std::int64_t v_dim, const Args& args) {
 
 }  // namespace
 
+std::int64_t prompt_query_step(const Isa& isa) {
+  return isa.has_amx ? kStrip : std::int64_t{DotProduct::kRows};
+}
+
 llvm::Function* prompt_scores(Emitter& e, std::int64_t k_dim) {
-  const std::vector<Arg> arg_list = {in("q"), in("keys"), ptr("s"), ptr("ahead"), i64("stride")};
+  const std::vector<Arg> arg_list = {in("q"),        in("keys"),   ptr("s"),
+                                     i64("queries"), ptr("ahead"), i64("stride")};
   return e.function(cat("attn_prompt_scores_", k_dim), arg_list, [&](const Args& args) {
     e.isa().has_amx ? scores_on_tiles(e, k_dim, args) : scores_by_dots(e, k_dim, args);
   });
 }
 
 llvm::Function* prompt_values(Emitter& e, std::int64_t v_dim) {
-  const std::vector<Arg> arg_list = {in("p"),        in("values"), i64("at"),  i64("n"),
-                                     out("product"), ptr("o"),     in("alpha")};
+  const std::vector<Arg> arg_list = {in("p"),        in("values"),   i64("at"), i64("n"),
+                                     i64("queries"), out("product"), ptr("o"),  in("alpha")};
   return e.function(cat("attn_prompt_values_", v_dim), arg_list, [&](const Args& args) {
     e.isa().has_amx ? values_on_tiles(e, v_dim, args) : values_by_dots(e, v_dim, args);
   });
