@@ -2,14 +2,17 @@
 """Generation in every tensor type, as one table: a model of Llama 3.2 1B's shape in random blocks of that type.
 
   weight_types.py [TYPE ...] [--peer NAME=DIR ...] [--under COMMAND] [--table FILE] [--threads N] [--repetitions N]
+                  [--models DIR [--make]]
 
 Types: by default all that have kernels of their own (rows that interleave in the file are packed as those of their base type;
 of them the ones that exist in no other form). A model is made, compiled, measured and deleted before the next one; it needs
 3 GB of disk. DIR holds a peer's llama-bench, as for models.py; a peer that refuses a type's file has no figure. Programs take
 turns and the best of each counts: machines that others use too are slow for seconds, never fast. COMMAND runs what is
-measured (say "nice -n -10"). FILE keeps the rows as JSON lines: types that it has are not measured again.
+measured (say "nice -n -10"). FILE keeps the rows as JSON lines: types that it has, with all peers that are named, are not
+measured again. With --models what is made stays in a folder and is taken from there; --make does no more than that, so that a
+machine has to be quiet for the seconds that count.
 
-Needs bazel build //compiler:gguf-compile, bazel build --config=bench //codegen_cpu/kernels/matmul:bench.
+Needs bazel build //compiler:gguf-compile //codegen_cpu/kernels/matmul:bench (one build: bazel-bin is that of the last one).
 
   bits        a weight in the file;  image: bytes when packed, of those in the file
   tokens/s    of one sequence, 32 tokens
@@ -19,6 +22,7 @@ Needs bazel build //compiler:gguf-compile, bazel build --config=bench //codegen_
   peer        tokens/s of the best peer, and ours over it
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -76,10 +80,16 @@ def kernel(name, a):
     return float(cells[1]), float(cells[2]), float(cells[7])
 
 
-def measure(name, a, folder):
+def made(name, folder):
+    """The model and the program of a type in the folder."""
     model, program = folder / f"{name}.gguf", folder / name
-    make(name, model)
-    run([COMPILER, model, "-o", program, "-q", "--no-tokenizer"])
+    if not program.exists():
+        make(name, model)
+        run([COMPILER, model, "-o", program, "-q", "--no-tokenizer"])
+    return model, program
+
+
+def measure(name, a, model, program):
     row = {"type": name, "date": time.strftime("%Y-%m-%d", time.gmtime())}
     row["bits"], row["image"], unpacked = kernel(name, a)
     ours, peers = [], {}
@@ -88,20 +98,19 @@ def measure(name, a, folder):
         for peer, where in a.peers:
             try:
                 peers[peer] = max(peers.get(peer, 0), generation(where / "llama-bench", model, a)["avg_ts"])
-            except (RuntimeError, StopIteration):
-                peers.pop(peer, None)
+            except RuntimeError:  # the peer doesn't know the type
+                peers[peer] = 0
     best = max(ours, key=lambda r: r["avg_ts"])
     row |= {"tokens": best["avg_ts"], "share": best["share_of_bound"], "read": best["read_gb_per_s"],
             "unpacked": unpacked * a.threads / best["read_gb_per_s"], "peers": peers}
     row["goal"] = row["share"] / min(1, row["unpacked"])
-    model.unlink()
-    program.unlink()
     return row
 
 
 def text_of(row):
     peer = max(row["peers"], key=row["peers"].get, default=None)
-    beside = [f"{row['peers'][peer]:.1f} ({peer})", f"{row['tokens'] / row['peers'][peer]:.2f}x"] if peer else ["-", "-"]
+    known = peer and row["peers"][peer] > 0
+    beside = [f"{row['peers'][peer]:.1f} ({peer})", f"{row['tokens'] / row['peers'][peer]:.2f}x"] if known else ["-", "-"]
     cells = [row["type"], f"{row['bits']:.2f}", f"{row['image']:.2f}", f"{row['tokens']:.1f}", f"{row['share']:.2f}",
              f"{row['unpacked']:.2f}", f"{row['goal']:.2f}", *beside]
     return "| " + " | ".join(cells) + " |"
@@ -115,19 +124,29 @@ def main():
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--models", type=pathlib.Path)
+    parser.add_argument("--make", action="store_true")
     a = parser.parse_args()
     a.peers = [(name, pathlib.Path(folder)) for name, _, folder in (p.partition("=") for p in a.peer)]
     if not COMPILER.exists() or not KERNELS.exists():
         sys.exit("weight_types.py: no compiler or no benchmark of kernels: see --help for what to build")
-    rows = [json.loads(line) for line in a.table.read_text().splitlines()] if a.table and a.table.exists() else []
-    with tempfile.TemporaryDirectory() as work:
+    if a.make and not a.models:
+        parser.error("--make needs --models, a folder for what it makes")
+    if a.make:
+        a.models.mkdir(parents=True, exist_ok=True)
         for name in a.types or all_types():
-            if any(row["type"] == name for row in rows):
-                continue
-            rows.append(measure(name, a, pathlib.Path(work)))
-            if a.table:
-                a.table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            print(text_of(rows[-1]), file=sys.stderr, flush=True)
+            made(name, a.models)
+        return
+    rows = [json.loads(line) for line in a.table.read_text().splitlines()] if a.table and a.table.exists() else []
+    for name in a.types or all_types():
+        if any(row["type"] == name and all(peer in row["peers"] for peer, _ in a.peers) for row in rows):
+            continue
+        rows = [row for row in rows if row["type"] != name]
+        with contextlib.nullcontext(a.models) if a.models else tempfile.TemporaryDirectory() as folder:
+            rows.append(measure(name, a, *made(name, pathlib.Path(folder))))
+        if a.table:
+            a.table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        print(text_of(rows[-1]), file=sys.stderr, flush=True)
     with open("/proc/cpuinfo") as info:
         cpu = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "?")
     reads = sorted(row["read"] for row in rows)
