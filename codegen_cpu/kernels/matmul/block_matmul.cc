@@ -42,8 +42,11 @@ constexpr int kEnoughSums = 10;
 // Sums of products that may run as several chains, so that the latency of adding to one is hidden.
 class Chains {
  public:
-  Chains(Emitter& e, Dot& dot, int n)
-      : e_(e), dot_(dot), acc_(n, llvm::Constant::getNullValue(dot.acc_type())) {}
+  // They start at 0, or one at `first`.
+  Chains(Emitter& e, Dot& dot, int n, Value* first = nullptr)
+      : e_(e), dot_(dot), acc_(n, llvm::Constant::getNullValue(dot.acc_type())) {
+    if (first) acc_[0] = first;
+  }
   void mac(int i, const Values& w, const Values& x) {
     Value*& acc = acc_[i % static_cast<int>(acc_.size())];
     acc = dot_.mac(acc, w, x);
@@ -84,26 +87,47 @@ ActPart act_part(Emitter& e, const Blocks& blocks, Value* meta, int part) {
   return a;
 }
 
-// `sum` of a block without what `offset` (i32, of each weight) adds to it; `part` of the blocks of 32 of `meta`.
-Value* without_offset(Emitter& e, const Blocks& blocks, Value* sum, Value* meta, int part, Value* offset) {
+// What `factor` (i32, of each weight) adds to the sum of a block; `part` of the blocks of 32 of `meta`.
+Value* sum_of_factor(Emitter& e, const Blocks& blocks, Value* meta, int part, Value* factor) {
   Value* x = blocks.parts() == 1 ? e.b().CreateAdd(act_sum(e, meta, 0), act_sum(e, meta, 1))
                                  : act_sum(e, meta, part);
-  return e.b().CreateSub(sum, e.b().CreateVectorSplat(16, e.b().CreateMul(x, offset)));
+  return e.b().CreateVectorSplat(16, e.b().CreateMul(x, factor));
+}
+
+// `sum` of a block without what `offset` adds to it.
+Value* without_offset(Emitter& e, const Blocks& blocks, Value* sum, Value* meta, int part, Value* offset) {
+  return e.b().CreateSub(sum, sum_of_factor(e, blocks, meta, part, offset));
 }
 
 // ---- One row ----
 
+// What all panels take of a part of a block of the activations, in registers: what loads can't do beside a product.
+struct SharedPart {
+  Value* first;  // where sums start: minus what the offset adds, or nullptr
+  Value* d_sum;  // or nullptr: it lies in memory
+};
+
+std::vector<SharedPart> shared_parts(Emitter& e, const Blocks& blocks, int offset, Value* meta) {
+  std::vector<SharedPart> parts;
+  for (int part = 0; part < blocks.parts(); ++part) {
+    parts.push_back({offset != 0 ? sum_of_factor(e, blocks, meta, part, e.i32(-offset)) : nullptr,
+                     blocks.parts() > 1 ? act_part(e, blocks, meta, part).d_sum : nullptr});
+  }
+  return parts;
+}
+
 // One block of 32 columns of one panel.
-Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks, const Layout& layout,
-                 const PanelReader::Supers& supers, const GroupParts& group, Value* i, Value* x, Value* meta,
-                 Value* y) {
+Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks,
+                 const std::vector<SharedPart>& shared, const PanelReader::Supers& supers,
+                 const GroupParts& group, Value* i, Value* x, Value* meta, Value* y) {
   const std::vector<Value*> steps = reader.steps(group.quants, i);
   for (int part = 0; part < blocks.parts(); ++part) {
     // Nothing else runs beside the sums of one row, and few blocks fit into a core's scheduler: chains of 4 at most.
     const int chains = dot.latency() > 1 ? blocks.steps() / 4 : 1;
     Value* acc = nullptr;
     for (int pass = 0; pass < dot.passes(); ++pass) {
-      Chains sums(e, dot, chains);
+      const bool last = pass == dot.passes() - 1;
+      Chains sums(e, dot, chains, last ? shared[part].first : nullptr);
       for (int s = 0; s < blocks.steps(); ++s) {
         const int step = part * blocks.steps() + s;
         sums.mac(s, dot.weights(steps[step], 0), dot.activation(x, pass, step));
@@ -111,9 +135,8 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
       Value* high = acc ? e.b().CreateShl(acc, llvm::ConstantInt::get(acc->getType(), 8)) : nullptr;
       acc = high ? e.b().CreateAdd(high, sums.sum()) : sums.sum();
     }
-    if (const int offset = layout.offset - dot.bias(); offset != 0)
-      acc = without_offset(e, blocks, acc, meta, part, e.i32(offset));
-    const ActPart a = act_part(e, blocks, meta, part);
+    ActPart a = act_part(e, blocks, meta, part);
+    if (shared[part].d_sum) a.d_sum = shared[part].d_sum;
     y = add_block(e, y, acc, a.d, a.d_sum, reader.scale(reader.scale_at(group.scales, i, part), supers),
                   blocks.has_min ? reader.min(reader.min_at(group.mins, i, part), supers) : nullptr);
   }
@@ -164,11 +187,13 @@ void emit_row(Emitter& e, const MatmulSpec& spec, const Layout& layout, const Bl
                             prefetch(b.CreateAdd(quants, b.CreateMul(i, e.i64(layout.quant_bytes()))),
                                      layout.quant_bytes());
                             Value* block = b.CreateAdd(first, i);
+                            const std::vector<SharedPart> parts = shared_parts(
+                                e, blocks, layout.offset - dot->bias(), e.at(meta, block, sizeof(ActMeta)));
                             Values out;
                             for (int j = 0; j < width; ++j) {
                               const auto shared = [&](Value* p) { return j == 0 ? p : opaque_pointer(e, p); };
-                              out.push_back(row_block(e, *dot, reader, blocks, layout, supers[j], groups[j],
-                                                      i, e.at(shared(x), block, 64),
+                              out.push_back(row_block(e, *dot, reader, blocks, parts, supers[j], groups[j], i,
+                                                      e.at(shared(x), block, 64),
                                                       e.at(shared(meta), block, sizeof(ActMeta)), in[j]));
                             }
                             return out;

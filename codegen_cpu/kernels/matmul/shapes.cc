@@ -25,6 +25,14 @@ std::int64_t step_to_tiles(std::span<const Cost> costs, const Layout& layout) {
   return step;
 }
 
+// Panels in flight of one row. On a Zen 4 two streams read memory as fast as four, and faster where panels have scales and
+// minima of 16 bits beside the quants, three streams each: Q4_1 reads 0.96 to 1.00 of what a core reads with two panels and
+// 0.84 to 0.92 with four, Q5_1 0.82 and 0.75. Types of fewer streams are as fast with either, or a twentieth slower with two.
+std::int64_t row_panels(const Isa& isa, const Layout& layout) {
+  const bool three_streams = layout.scale == ScaleKind::F16 && layout.min == ScaleKind::F16;
+  return isa.has_bf16dot && !isa.has_amx && three_streams ? 2 : kIntRowPanels;
+}
+
 }  // namespace
 
 std::span<const ShapeInfo> shape_infos() {
@@ -64,7 +72,7 @@ std::int64_t prefetch_ahead(const Isa& isa) {
 
 RowShapes usual_shapes(const Isa& isa, Format format) {
   RowShapes shapes;
-  shapes.row_panels = kIntRowPanels;
+  shapes.row_panels = row_panels(isa, layout_for(format));
   shapes.ahead = prefetch_ahead(isa);
   shapes.tile_rows = step_to_tiles(costs_of(isa), layout_for(format));
   shapes.chunk_groups = 3;
