@@ -54,6 +54,23 @@ std::string can_glu(const Graph& graph, const Op& op) {
   return can_multiply(graph, op, both);
 }
 
+std::string can_experts(const Graph& graph, const Op& op) {
+  for (const char* slot : {"gate", "up", "down"}) {
+    const bool has = (op.kind == OpKind::experts_out) == (std::string_view(slot) == "down");
+    const auto use = has ? op.one(slot) : std::nullopt;
+    if (!use) continue;
+    const ir::Weight& w = graph.weight(use->weight);
+    if (std::string missing = undecodable(w.format); !missing.empty())
+      return cat(missing, " ('", w.name, "')");
+    if (info(w.format).kind == FormatKind::kBlock && !is_q16(graph, op.inputs[0]))
+      return cat("block formats on activations of f32 ('", w.name, "')");
+    const int64_t rows = w.shape[1] / (op.i64_or(AttrName::joined, 0) != 0 ? 2 : 1);
+    if (rows % 16 != 0) return cat("experts of ", rows, " rows, no multiple of 16 ('", w.name, "')");
+    if (is_q16(graph, op.results[0]) && rows % 32 != 0) return "quantized rows of no whole blocks";
+  }
+  return "";
+}
+
 std::string can_attend(const Graph& graph, const Op& op) {
   for (const AttrName name : {AttrName::alibi, AttrName::buckets})
     if (op.has(name)) return cat("attribute ", ir::info(name).name);
@@ -78,6 +95,11 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::attn_block:
     case OpKind::attention:
       return can_attend(graph, op);
+    case OpKind::route:
+      return "";
+    case OpKind::experts_in:
+    case OpKind::experts_out:
+      return can_experts(graph, op);
     case OpKind::rope:
       return op.one("rope_fine") ? "" : "has no tables; pass fold_constants makes them";
     case OpKind::slice:  // a view of columns
@@ -109,9 +131,6 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
       return "";
     case OpKind::temper:
     case OpKind::matmul_heads:
-    case OpKind::experts_in:
-    case OpKind::experts_out:
-    case OpKind::route:
     case OpKind::attention_again:
     case OpKind::conv:
     case OpKind::ssm_scan:

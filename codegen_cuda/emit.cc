@@ -17,6 +17,9 @@ ir::ValueId Emit::root(ir::ValueId id) const {
 
 std::int64_t Emit::stride(ir::ValueId id) const {
   const ir::Type& t = type(root(id));
+  // What experts make are rows of their own within the token's.
+  if (graph().ops[static_cast<size_t>(graph().value(root(id)).def)].kind == ir::OpKind::experts_in)
+    return t.dims[1].size * CudaBackend().row_bytes(t.elem, t.dims[2].size);
   return CudaBackend().row_bytes(t.elem, columns_of(t));
 }
 

@@ -49,6 +49,8 @@ bool fits_front(bool quantized, std::int64_t columns);
 // kernels/attention: attention and attn_block, in three launches; rope.
 std::vector<Launch> emit_attention(Emit& e, std::int32_t op);
 Launch emit_rope(Emit& e, std::int32_t op);
+// kernels/experts: route, experts_in, experts_out.
+Launch emit_experts(Emit& e, std::int32_t op);
 // kernels/rows: embeddings, select, softcap of logits, and all ops that work value by value.
 Launch emit_rows(Emit& e, std::int32_t op);
 

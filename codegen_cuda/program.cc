@@ -115,6 +115,8 @@ class Maker {
       const std::vector<Launch> launches = emit_attention(e_, i);
       to.insert(to.end(), launches.begin(), launches.end());
       note_attention(op(i));
+    } else if (kind == OpKind::route || kind == OpKind::experts_in || kind == OpKind::experts_out) {
+      to.push_back(emit_experts(e_, i));
     } else {
       to.push_back(emit_rows(e_, i));
     }
@@ -181,7 +183,8 @@ device::At operands(const Program& program, const plan::Plan& plan, const Launch
 
 Grid grid_of(const Launch& launch, std::int64_t rows, std::int64_t outputs, std::int64_t ranges) {
   const std::int64_t n = launch.outputs ? outputs : rows;
-  if (!launch.ranges) return {launch.blocks, (n + launch.rows_at_once - 1) / launch.rows_at_once, 1};
+  if (!launch.ranges)
+    return {launch.blocks, (n + launch.rows_at_once - 1) / launch.rows_at_once, launch.deep};
   return {launch.most_ranges > 0 ? std::min(ranges, launch.most_ranges) : ranges, launch.blocks, n};
 }
 

@@ -33,6 +33,7 @@ struct Launch {
   bool outputs = false;  // over the rows asked for
   bool ranges = false;   // grid: ranges x blocks x rows; else blocks x rows / rows_at_once
   std::int64_t blocks = 1, rows_at_once = 1;
+  std::int64_t deep = 1;              // blocks in z for each row (a token's experts)
   std::int64_t most_ranges = 0;       // that a row's window touches; 0: as many as its position
   std::vector<std::int64_t> weights;  // offsets in the image
   std::vector<Place> values;

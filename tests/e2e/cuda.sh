@@ -27,12 +27,19 @@ for model in gemma3-270m-like llama-dense; do
     zoo check "$model" "$work/out.f32" --type "$type" || fail "$model $type"
   done
 done
+zoo make qwen3moe-moe "$work/model.gguf" --type Q4_K
+cuda_run "$work/model.gguf" --tokens "$(zoo tokens qwen3moe-moe)" --ways -o "$work/out.f32"
+zoo check qwen3moe-moe "$work/out.f32" --type Q4_K || fail "qwen3moe-moe Q4_K"
 # Types of keys and values.
 zoo make gemma3-dense "$work/model.gguf"
 for kv in f16 bf16; do
   cuda_run "$work/model.gguf" --tokens "$(zoo tokens gemma3-dense)" --kv "$kv" --ways -o "$work/out.f32"
   zoo check gemma3-dense "$work/out.f32" || fail "gemma3-dense, KV in $kv"
 done
+
+# The real model, the beginning of its text: half a minute of scalar code.
+cuda_run "$gemma3_gguf" --kv f16 --tokens "$(compare_logits tokens gemma3-270m --positions 32)" -o "$work/out.f32"
+compare_logits text gemma3-270m "$work/out.f32" --positions 32 --kl 0.00005 --top1 0.96 || fail "gemma3-270m"
 
 # Every family in F32: run and right, or refused by what it lacks. Prints "ran" or "refused", else what is wrong.
 check_family() {

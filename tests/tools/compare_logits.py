@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How far a program's logits are from those of the f32 model, for the real models.
 
-  compare_logits.py tokens MODEL                  the ids of tests/references/text.txt, comma-separated
-  compare_logits.py text MODEL LOGITS.f32 [--kl X] [--p99 X] [--top1 X] [--perplexity X]
-      LOGITS.f32: raw little-endian f32[T, n_vocab] of all positions of those ids. Bounds: mean KL at most, its 99th
+  compare_logits.py tokens MODEL [--positions N]  the ids of tests/references/text.txt, comma-separated; the first N
+  compare_logits.py text MODEL LOGITS.f32 [--kl X] [--p99 X] [--top1 X] [--perplexity X] [--positions N]
+      LOGITS.f32: raw little-endian f32[T, n_vocab] of all (the first N) positions of those ids. Bounds: mean KL at most, its 99th
       percentile at most, share of positions with the same best token at least, relative change of the perplexity at
       most. Exit code 1 past any.
   compare_logits.py cases MODEL                   how many greedy cases there are
@@ -49,7 +49,7 @@ def log_probabilities(row, position):
 
 def compare_text(a):
     reference = np.load(REFERENCES / f"{a.model}.npz")
-    tokens = reference["tokens"]
+    tokens = reference["tokens"][:a.positions]
     logits = load_logits(a.logits, len(tokens))
     divergence, same_best, next_nll = [], 0, []
     for i, row in enumerate(logits):
@@ -66,7 +66,7 @@ def compare_text(a):
     mean, p99 = float(np.mean(divergence)), float(np.percentile(divergence, 99))
     top1 = same_best / len(tokens)
     perplexity = float(np.exp(np.mean(next_nll)))
-    change = perplexity / float(np.exp(reference["next_nll"].mean())) - 1
+    change = perplexity / float(np.exp(reference["next_nll"][:len(tokens) - 1].mean())) - 1
     print(f"{a.model}: mean KL {mean:.6f}, 99th percentile {p99:.5f}, worst {max(divergence):.4f} at position "
           f"{int(np.argmax(divergence))}, top-1 {top1:.4f}, perplexity {perplexity:.4f} ({100 * change:+.3f} %)")
     past = []
@@ -121,11 +121,13 @@ def main():
         if verb == "text":
             for bound in ("kl", "p99", "top1", "perplexity"):
                 sub.add_argument("--" + bound, type=float)
+        if verb in ("tokens", "text"):
+            sub.add_argument("--positions", type=int)
         if verb == "own":
             sub.add_argument("--prompt", type=int, required=True)
     a = parser.parse_args()
     if a.verb == "tokens":
-        print(",".join(map(str, np.load(REFERENCES / f"{a.model}.npz")["tokens"])))
+        print(",".join(map(str, np.load(REFERENCES / f"{a.model}.npz")["tokens"][:a.positions])))
     elif a.verb == "text":
         compare_text(a)
     elif a.verb == "cases":

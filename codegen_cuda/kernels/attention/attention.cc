@@ -16,9 +16,14 @@ constexpr std::int64_t kMostValues =
     2560;  // heads x v_dim of them: shared memory holds kWarps of each, 40 KiB
 static_assert(kWarps * 4 * (kMostValues + 2 * kMostHeads) < 48 * 1024);
 
+// Of attn_block alone: attention by itself has what these name done before it.
+std::optional<ir::WeightUse> in_front(const ir::Op& op, std::string_view slot) {
+  return op.kind == OpKind::attention ? std::nullopt : op.one(slot);
+}
+
 // [pos % fine] and [pos / fine] of the tables.
 void add_rope(const Emit& e, const ir::Op& op, Fields& spec, Launch& launch) {
-  const auto fine = op.one("rope_fine"), coarse = op.one("rope_coarse");
+  const auto fine = in_front(op, "rope_fine"), coarse = in_front(op, "rope_coarse");
   spec.number("kRopeDims", fine ? op.i64(AttrName::rope_dims) : 0);
   if (!fine) return;
   spec.flag("kNeox", op.i64(AttrName::rope_neox) != 0);
@@ -55,7 +60,7 @@ std::vector<Launch> emit_attention(Emit& e, std::int32_t at) {
       std::max<std::int64_t>(1, std::min({group, kMostHeads, kMostValues / state.v_dim}));
   Launch prepare = launch_of(e, at);
   prepare.state = op.state.index;
-  const auto q_norm = op.one("q_norm"), k_norm = op.one("k_norm"), sinks = op.one("sinks");
+  const auto q_norm = in_front(op, "q_norm"), k_norm = in_front(op, "k_norm"), sinks = op.one("sinks");
   constexpr const char* kElements[] = {"Kv::F32", "Kv::F16", "Kv::BF16"};
   Fields spec;
   spec.number("kHeads", heads).number("kKvHeads", state.heads).number("kKDim", state.k_dim);
