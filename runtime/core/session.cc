@@ -8,8 +8,12 @@
 namespace gcrt {
 namespace {
 
-// Ranges of positions that attention can give to workers apart, for few rows; see the kernels.
-uint32_t splits_cap(uint32_t n_ctx) { return GC_REDUNDANT_ROWS * (n_ctx / 512 + 2); }
+// Ranges of positions that attention can give to workers apart, for few rows, as many as a step has of generated ones; see
+// the kernels.
+uint32_t splits_cap(const SessionOptions& o) {
+  const uint32_t rows = o.n_seqs < GC_REDUNDANT_ROWS ? o.n_seqs : GC_REDUNDANT_ROWS;
+  return rows * (o.n_ctx / 512 + 2);
+}
 
 KvOptions kv_options(const SessionOptions& o) {
   return {o.n_seqs, o.n_ctx, o.n_ubatch, o.kv_type, o.n_held, o.held_tokens};
@@ -51,7 +55,7 @@ SessionMemory session_memory(const Model& model, const SessionOptions& given) {
   SessionMemory m;
   m.kv = kv_pool_bytes(*model.program, kv_options(o));
   m.states = recurrent_pool_bytes(*model.program, kv_options(o));
-  m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o.n_ctx)) +
+  m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o)) +
             Choice::bytes(o.workers, o.n_outputs, o.most_k);
   return m;
 }
@@ -148,7 +152,7 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink, bool each_apart) {
     step.n_seqs = options_.n_seqs;
     step.rows_cap = options_.n_ubatch;
     step.outputs_cap = options_.n_outputs;
-    step.splits_cap = splits_cap(options_.n_ctx);
+    step.splits_cap = splits_cap(options_);
     step.workers = pool_.workers();
     step.layer_last = program.n_layer;
     step.weights = model_.weights;
