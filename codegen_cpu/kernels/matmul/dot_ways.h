@@ -17,7 +17,9 @@
 //
 // (On a Zen 4 all three instructions start once a cycle on 512 bits, 236 GOPS a core of the first two at 3.7 GHz and 472 of
 // vpdpbusd. Q8_0 and Q4_K of 2560 columns, 512 rows, 2026-11-30: Bf16 221, Pairs 213, Bytes 334 to 346 GOPS. So Bf16,
-// where the ISA has it, is the fastest of those that are exact enough, and needs no conversion of rows.)
+// where the ISA has it, is the fastest of those that are exact enough, and needs no conversion of rows. Bytes on one scale of
+// 256 columns, as Pairs have, are too coarse: a mean KL of 0.026 for Gemma 3 270M, where a scale of 32 columns has 0.004 and
+// llama.cpp 0.011; and 357 GOPS of Q4_K are no more.)
 #pragma once
 
 #include <memory>
