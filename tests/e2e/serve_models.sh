@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# OUT serve of other models: Gemma 3 with its template, calls of functions with a template that has them, embeddings of an encoder.
+# OUT serve of other models: Gemma 3 with its template, calls of functions and reasoning with
+# templates that have them, embeddings of an encoder.
 source "$(dirname "$0")/../lib/e2e.sh"
 source "$root/tests/lib/serve.sh"
 tests="$root/tests/server"
@@ -13,6 +14,11 @@ end_server
 compile "$smollm2_gguf" "$work/tools" --with serve --chat-template-file "$tests/hermes.jinja"
 start_server "$work/tools" serve -c 4096
 python "$tests/tools_client.py" "$url" || fail "calls of functions"
+end_server
+
+compile "$smollm2_gguf" "$work/thinking" --with serve --chat-template-file "$tests/thinking.jinja"
+start_server "$work/thinking" serve -c 4096
+python "$tests/reasoning_client.py" "$url" || fail "reasoning"
 end_server
 
 # What has felled such servers.

@@ -185,7 +185,7 @@ class MessageFormat : public Format {
     if (!a.reasoning.empty())
       content.push_back(
           json::object{{"type", "thinking"}, {"thinking", text_value(a.reasoning)}, {"signature", ""}});
-    if (!a.content.empty() || a.calls.empty())
+    if (!a.content.empty() || (content.empty() && a.calls.empty()))
       content.push_back(json::object{{"type", "text"}, {"text", text_value(a.content)}});
     for (const Answer::Call& c : a.calls)
       content.push_back(json::object{
