@@ -18,16 +18,18 @@ Launch emit_route(Emit& e, std::int32_t at) {
   const bool softmax = !op.has(AttrName::fn);
   Fields spec;
   spec.number("kExperts", experts).number("kUsed", op.i64(AttrName::used));
-  spec.number("kGroups", op.i64_or(AttrName::groups, 1)).number("kGroupsUsed", op.i64_or(AttrName::groups_used, 1));
+  spec.number("kGroups", op.i64_or(AttrName::groups, 1))
+      .number("kGroupsUsed", op.i64_or(AttrName::groups_used, 1));
   spec.flag("kSoftmax", softmax).named("Fn", "kFn", cat("Fn::", softmax ? "sigmoid" : name_of(op.fn())));
   spec.flag("kBias", bias.has_value()).flag("kNorm", flag(op, AttrName::norm));
   spec.flag("kChosen", flag(op, AttrName::chosen)).real("kBy", op.f32_or(AttrName::by, 1));
   spec.number("kStride0", e.stride(op.inputs[0])).number("kOutStride", e.stride(op.results[0]));
   launch.values = {e.place(op.inputs[0]), e.place(op.results[0])};
   if (bias) launch.weights = {e.weight(*bias)};
-  launch.kernel = e.source.kernel(cat("route_", op.i64(AttrName::used), "_of_", experts), spec,
-                                  "  __shared__ float score[@::kExperts];\n  __shared__ float p[@::kExperts];\n"
-                                  "  route<@>(s, a, score, p);\n");
+  launch.kernel =
+      e.source.kernel(cat("route_", op.i64(AttrName::used), "_of_", experts), spec,
+                      "  __shared__ float score[@::kExperts];\n  __shared__ float p[@::kExperts];\n"
+                      "  route<@>(s, a, score, p);\n");
   return launch;
 }
 
@@ -36,7 +38,9 @@ Launch begin(const Emit& e, std::int32_t at, const ir::Weight& matrices, Fields&
   const ir::Op& op = e.graph().ops[static_cast<size_t>(at)];
   Launch launch = launch_of(e, at);
   const bool quantized = e.is_q16(op.inputs[0]);
-  spec.number("kExperts", matrices.shape[0]).number("kColumns", matrices.shape[2]).flag("kQuantized", quantized);
+  spec.number("kExperts", matrices.shape[0])
+      .number("kColumns", matrices.shape[2])
+      .flag("kQuantized", quantized);
   spec.line(quantized ? "using X = ActRow<kColumns>;" : "using X = F32Row;");
   spec.flag("kWeigh", flag(op, AttrName::weigh));
   spec.number("kStride0", e.stride(op.inputs[0])).number("kRoutingStride", e.stride(op.inputs[1]));
@@ -45,7 +49,8 @@ Launch begin(const Emit& e, std::int32_t at, const ir::Weight& matrices, Fields&
   return launch;
 }
 
-constexpr const char* kShared = "  __shared__ Expert expert;\n  __shared__ float part[kWarps][1][kPanelRows];\n";
+constexpr const char* kShared =
+    "  __shared__ Expert expert;\n  __shared__ float part[kWarps][1][kPanelRows];\n";
 
 Launch emit_in(Emit& e, std::int32_t at) {
   const ir::Op& op = e.graph().ops[static_cast<size_t>(at)];
@@ -68,7 +73,8 @@ Launch emit_in(Emit& e, std::int32_t at) {
   spec.flag("kGated", gate || joined).flag("kJoined", joined);
   const auto& gates_bias = joined ? up_bias : gate_bias;
   spec.flag("kUpBias", up_bias.has_value()).number("kUpBiasAt", up_bias ? next(e.weight(*up_bias)) : 0);
-  spec.flag("kGateBias", gates_bias.has_value()).number("kGateBiasAt", gates_bias ? next(e.weight(*gates_bias)) : 0);
+  spec.flag("kGateBias", gates_bias.has_value())
+      .number("kGateBiasAt", gates_bias ? next(e.weight(*gates_bias)) : 0);
   spec.flag("kLimited", op.has(AttrName::limit)).real("kLimit", op.f32_or(AttrName::limit, 0));
   spec.flag("kLimitOut", flag(op, AttrName::limit_out)).real("kUpAdd", op.f32_or(AttrName::up_add, 0));
   spec.real("kGateCap", op.f32_or(AttrName::gate_cap, 0)).real("kUpCap", op.f32_or(AttrName::up_cap, 0));
@@ -76,8 +82,8 @@ Launch emit_in(Emit& e, std::int32_t at) {
   spec.number("kExpertStride", e.stride(op.results[0]) / used);
   launch.blocks = (n + 31) / 32;
   launch.deep = used;
-  launch.kernel = e.source.kernel(cat("experts_in_", info(up.format).text_name, "_", n, "x", up.shape[2]), spec,
-                                  cat(kShared, "  experts_in<@>(s, a, &expert, part);\n"));
+  launch.kernel = e.source.kernel(cat("experts_in_", info(up.format).text_name, "_", n, "x", up.shape[2]),
+                                  spec, cat(kShared, "  experts_in<@>(s, a, &expert, part);\n"));
   return launch;
 }
 
@@ -95,8 +101,9 @@ Launch emit_out(Emit& e, std::int32_t at) {
   launch.weights = {e.weight(down_use)};
   if (bias) launch.weights.push_back(e.weight(*bias));
   launch.blocks = n / 16;
-  launch.kernel = e.source.kernel(cat("experts_out_", info(down.format).text_name, "_", n, "x", down.shape[2]), spec,
-                                  cat(kShared, "  experts_out<@>(s, a, &expert, part);\n"));
+  launch.kernel =
+      e.source.kernel(cat("experts_out_", info(down.format).text_name, "_", n, "x", down.shape[2]), spec,
+                      cat(kShared, "  experts_out<@>(s, a, &expert, part);\n"));
   return launch;
 }
 
@@ -104,7 +111,9 @@ Launch emit_out(Emit& e, std::int32_t at) {
 
 Launch emit_experts(Emit& e, std::int32_t at) {
   const OpKind kind = e.graph().ops[static_cast<size_t>(at)].kind;
-  return kind == OpKind::route ? emit_route(e, at) : kind == OpKind::experts_in ? emit_in(e, at) : emit_out(e, at);
+  return kind == OpKind::route        ? emit_route(e, at)
+         : kind == OpKind::experts_in ? emit_in(e, at)
+                                      : emit_out(e, at);
 }
 
 }  // namespace gc::cuda
