@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files of the kinds that this compiler and a peer both read: differential.py COMPILER PEER [--kind C13 ...]
+"""Files of the kinds that this compiler and a peer both read: differential.py COMPILER PEER [--kind C13 ...] [--name REGEX]
 
 PEER MODEL OUT.f32 TOKEN... writes the last token's logits, or ends with another code than 0. Where both accept a file, their
 logits must agree to a normalized squared error of 1e-5 (2.5e-4 for the quantized ones, those of C20). Files that only one
@@ -43,27 +43,32 @@ def main():
     parser.add_argument("compiler")
     parser.add_argument("peer")
     parser.add_argument("--kind", nargs="+")
+    parser.add_argument("--name", default="", help="of the cases' names")
     args = parser.parse_args()
     cases = [c for m in (containers, models, texts) for kind in m.CASES for c in kind() if c.model is not None]
-    cases = [c for c in cases if not args.kind or c.kind in args.kind]
+    cases = [c for c in cases if (not args.kind or c.kind in args.kind) and re.search(args.name, c.name)]
 
     def compare(case):
-        c = check.Context(os.path.abspath(args.compiler), "", "", False)
+        c, how = check.Context(os.path.abspath(args.compiler), "", "", False), ""
         try:
             made = case.model(c) if callable(case.model) else case.model
             path = made if isinstance(made, str) else c.write("model.gguf", made)
-            theirs = check.run([args.peer, path, c.path("theirs"), *map(str, TOKENS)], address_space=ADDRESS_SPACE)
-            outcome, program = c.compile(path, *case.options)
-            how = "accepts" if theirs.code == 0 else f"dies of signal {-theirs.code}" if theirs.code < 0 else "refuses"
-            how += peers_reason(theirs) if theirs.code else ""
-            if outcome.code != 0 or theirs.code != 0:
-                return "neither" if outcome.code != 0 and theirs.code == 1 else "one", how, outcome
+            try:
+                theirs = check.run([args.peer, path, c.path("theirs"), *map(str, TOKENS)], address_space=ADDRESS_SPACE)
+                code = theirs.code
+                how = "accepts" if code == 0 else f"dies of signal {-code}" if code < 0 else "refuses"
+                how += peers_reason(theirs) if code else ""
+            except check.Failed:
+                code, how = None, "waits for good"
+            outcome, program = c.compile(path, *case.options, wall=600)
+            if outcome.code != 0 or code != 0:
+                return "neither" if outcome.code != 0 and code == 1 else "one", how, outcome
             ours = np.frombuffer(c.logits(program, TOKENS), "<f4").reshape(len(TOKENS), -1)[-1].astype(float)
             other = np.fromfile(c.path("theirs"), "<f4").astype(float)
             error = ((ours - other) ** 2).sum() / (other**2).sum() if ours.shape == other.shape else float("inf")
             return ("same" if error <= (BOUND_QUANTIZED if case.kind == "C20" else BOUND) else "DIFFER"), f"{error:.1e}", outcome
         except check.Failed as failed:
-            return "one", f"error: {failed}"[:150], None
+            return "FAILED", how, str(failed)[:150]
         finally:
             c.close()
 
@@ -71,12 +76,12 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for case, (word, how, outcome) in zip(cases, pool.map(compare, cases)):
             counts[word] += 1
-            if word in ("one", "DIFFER"):
-                ours = "error" if outcome is None else "accepts" if outcome.code == 0 else reason(outcome)
+            if word in ("one", "DIFFER", "FAILED"):
+                ours = outcome if word == "FAILED" else "accepts" if outcome.code == 0 else reason(outcome)
                 print(f"{word} {case.kind} {case.name[:60]}: the peer {how}; here: {ours}", flush=True)
     print(f"{len(cases)} files: {counts['same']} accepted by both with the same logits, {counts['DIFFER']} with others, "
-          f"{counts['neither']} by neither, {counts['one']} by one")
-    return 1 if counts["DIFFER"] or not cases else 0
+          f"{counts['neither']} by neither, {counts['one']} by one, {counts['FAILED']} not told")
+    return 1 if counts["DIFFER"] or counts["FAILED"] or not cases else 0
 
 
 if __name__ == "__main__":
