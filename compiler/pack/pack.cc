@@ -78,6 +78,8 @@ SplitGroup splitter(Format format) {
     SPLIT(Q1_0);
     SPLIT(Q2_0);
     SPLIT(Q6_0);
+    SPLIT(IQ1_BN);
+    SPLIT(IQ2_BN);
     SPLIT(IQ2_K);
     SPLIT(IQ3_K);
     SPLIT(IQ4_K);

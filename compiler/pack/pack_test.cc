@@ -74,6 +74,10 @@ double packed_bound(Format format) {
       return 1.10;
     case Format::IQ6_K:  // shifts as bytes
       return 1.08;
+    case Format::IQ1_BN:
+      return 1.38;
+    case Format::IQ2_BN:
+      return 1.13;
     case Format::IQ1_KT:  // indices of 13 bits in 16
       return 1.37;
     case Format::IQ2_KT:  // scales of 4 bits in bytes, factors repeated

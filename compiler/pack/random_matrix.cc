@@ -64,7 +64,9 @@ F16Fields f16_fields(Format format) {
       return {offsetof(BlockIQ5_K, d), -1};
     case Format::IQ6_K:
       return {offsetof(BlockIQ6_K, d), -1};
-    case Format::IQ2_KS:  // in front of the row
+    case Format::IQ1_BN:  // in front of the row
+    case Format::IQ2_BN:
+    case Format::IQ2_KS:
     case Format::IQ3_KS:
     case Format::IQ4_KS:
     case Format::IQ4_KSS:

@@ -305,6 +305,16 @@ inline void split(const BlockIQ4_KSS& b, const Parts& p) {
   }
 }
 
+inline void split(const BlockIQ1_BN& b, const Parts& p) {
+  *p.scale = 1;
+  for (int i = 0; i < 64; ++i) p.q[i] = static_cast<std::uint8_t>(iq1_bn_trit(b, i));
+}
+
+inline void split(const BlockIQ2_BN& b, const Parts& p) {
+  *p.scale = 1;
+  for (int i = 0; i < 64; ++i) p.q[i] = b.qs[i % 16] >> (i / 16 * 2) & 3;
+}
+
 inline void split(const BlockIQ2_KL& b, const Parts& p) {
   for (int g = 0; g < 8; ++g) {
     p.scale[kPartStride * g] = static_cast<std::uint8_t>(iq2_kl_scale(b.scales_l, b.scales_h, g));

@@ -322,6 +322,18 @@ struct [[gnu::packed]] BlockIQ2_KL {
   std::uint8_t qh[16];
 };
 
+// d in front of the row: y = d * (t - 1), base-3 digits t as TQ1_0's, the lowest first. Byte k of qs holds 5 values from
+// k / 3 * 16 + k % 3 * 5 on, extra those that this leaves out: 15, 31, 47, 63.
+struct [[gnu::packed]] BlockIQ1_BN {
+  std::uint8_t qs[12];
+  std::uint8_t extra;
+};
+
+// d in front of the row: y = d * (q - 1), bits 2 k of qs[j] have value 16 k + j.
+struct [[gnu::packed]] BlockIQ2_BN {
+  std::uint8_t qs[16];
+};
+
 // The IQ*_KT: d in front of the row, 8 groups of 32: y = d * scale * trellis values, which follow from one index for 8
 // (IQ4_KT: 4) values. The scales of IQ1_KT and IQ2_KT are kIq4Values[4 bits].
 // IQ2_KT: indices of 16 bits; nibbles of scales: groups 0-3 low, 4-7 high.
@@ -487,6 +499,18 @@ constexpr std::uint32_t iq1_kt_start(const BlockIQ1_KT& b, int i) {
   const std::uint32_t index =
       b.ql[i] | (b.qh[i % 16] >> (i / 16 * 4) & 15u) << 8 | (b.sh[i / 4] >> (4 + i % 4) & 1u) << 12;
   return index + kTrellisStart;
+}
+
+// Digit k of a byte of base-3 digits, 0 the highest: the byte holds the number scaled so that this one is at the top.
+constexpr int trit(std::uint8_t byte, int k) {
+  constexpr int kPowers[] = {1, 3, 9, 27, 81};
+  return (static_cast<std::uint8_t>(byte * kPowers[k]) * 3) >> 8;
+}
+
+// t of value i (0-63).
+constexpr int iq1_bn_trit(const BlockIQ1_BN& b, int i) {
+  const int at = i % 16;
+  return at < 15 ? trit(b.qs[i / 16 * 3 + at / 5], 4 - at % 5) : trit(b.extra, 4 - i / 16);
 }
 
 // Scale of group g (0-15) of Q3_K, -32 to 31.

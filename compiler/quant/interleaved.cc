@@ -517,6 +517,18 @@ BlockIQ1_M_R4 block_of(const GroupIQ1_M_R4& g, int k, BlockIQ1_M_R4) {
   return {{g.qs[k], g.qs[4 + k], g.qs[8 + k], g.qs[12 + k]}, {g.qh[k], g.qh[4 + k]}, g.scales[k]};
 }
 
+struct [[gnu::packed]] GroupIQ2_BN {
+  std::uint8_t qs[64];
+};
+
+BlockIQ2_BN block_of(const GroupIQ2_BN& g, int k, BlockIQ2_BN) {
+  BlockIQ2_BN b{};
+  for (int i = 0; i < 64; ++i) {
+    b.qs[i % 16] = static_cast<std::uint8_t>(b.qs[i % 16] | quad_code(g.qs, k, i) << (i / 16 * 2));
+  }
+  return b;
+}
+
 // ---- Rows ----
 
 template <class Group, class Block>
@@ -583,6 +595,7 @@ void take_apart(const Interleaved& type, std::int64_t n, const std::uint8_t* src
       TAKE(IQ4_XS);
       TAKE(IQ1_M_R4);
       TAKE(Q6_0);
+      TAKE(IQ2_BN);
       TAKE(IQ2_K);
       TAKE(IQ3_K);
       TAKE(IQ4_K);

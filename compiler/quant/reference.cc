@@ -228,12 +228,6 @@ void decode(const BlockIQ4_XS& b, float* y) {
   }
 }
 
-// Digit k of a byte of base-3 digits: the byte holds the number scaled so that its leading digit is at the top.
-int trit(std::uint8_t byte, int k) {
-  static constexpr int kPowers[] = {1, 3, 9, 27, 81};
-  return (static_cast<std::uint8_t>(byte * kPowers[k]) * 3) >> 8;
-}
-
 void decode(const BlockTQ1_0& b, float* y) {
   const float d = f32(b.d);
   for (int i = 0; i < 256; ++i) {
@@ -418,6 +412,14 @@ void decode(const BlockIQ1_S_R4& b, float d, float* y) {
     const int index = b.qs[k] | (b.qh >> (k * 3) & 7) << 8;
     decode_ternary8(kGridIq1[index], b.qh & 0x8000 ? -0.125f : 0.125f, scale, y + 8 * k);
   }
+}
+
+void decode(const BlockIQ1_BN& b, float d, float* y) {
+  for (int i = 0; i < 64; ++i) y[i] = d * static_cast<float>(iq1_bn_trit(b, i) - 1);
+}
+
+void decode(const BlockIQ2_BN& b, float d, float* y) {
+  for (int i = 0; i < 64; ++i) y[i] = d * static_cast<float>((b.qs[i % 16] >> (i / 16 * 2) & 3) - 1);
 }
 
 void decode(const BlockIQ1_M_R4& b, float d, float* y) {

@@ -238,7 +238,7 @@ TEST_F(ReaderTest, TensorsThatCannotBe) {
   EXPECT_TRUE(has(with({1, 1, 1, 1, 1}, kF32Id), "has 5 dimensions"));
   EXPECT_TRUE(has(with({17}, kF32Id), "tensor 't' needs 68 bytes"));
   EXPECT_TRUE(has(with({16}, 4), "tensor type 4 was withdrawn"));
-  EXPECT_TRUE(has(with({16}, 135), "tensor type IQ2_BN (135) is not supported"));
+  EXPECT_TRUE(has(with({16}, 151), "tensor type Q8_KV (151) is not supported"));
   EXPECT_TRUE(has(with({16}, 255), "tensor type 255 is unknown"));
   EXPECT_EQ(with({16}, kF32Id), "no error");
   EXPECT_EQ(with({}, kF32Id), "no error");  // a single value

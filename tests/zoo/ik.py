@@ -35,6 +35,8 @@ def four(first=0):
 
 TYPES = {
     "Q6_0": Type(133, 32, 26, 0.003),
+    "IQ1_BN": Type(134, 64, 13, 0.03, head="<f2"),
+    "IQ2_BN": Type(135, 64, 16, 0.03, head="<f4"),
     "IQ2_K": Type(137, 256, 76, 0.0006),
     "IQ3_K": Type(138, 256, 110, 0.0001),
     "IQ4_K": Type(139, 256, 144, 0.00005),
@@ -57,6 +59,7 @@ TYPES = {
     "IQ2_XXS_R4": Type(216, 256, 66, 0.001, at=four(), rows=4),
     "IQ1_S_R4": Type(219, 32, 6, 0.01, head="<f2", rows=4),
     "IQ1_M_R4": Type(229, 32, 7, 0.008, head="<f2", rows=4),
+    "IQ2_BN_R4": Type(335, 64, 16, 0.03, head="<f4", rows=4),
     "IQ4_K_R4": Type(339, 256, 144, 0.00005, at=four(), rows=4),
     "IQ5_KS_R4": Type(352, 256, 168, 0.000012, head="<f4", rows=4),
 }

@@ -126,8 +126,12 @@ def decode_iq6_k(b):  # by the table that ik_llama.cpp's products use; its decod
     return f16(b[:2]) * np.repeat(raw[4:20].view(np.int8), 16).astype(np.float32) * value.astype(np.float32)
 
 
-# Rows with a head, by the library: name, (gguf id, bytes of a block, bytes of the head).
+# Rows with a head, by the library: name, (gguf id, bytes of a block, bytes of the head). The decoders of BITNET's begin behind
+# the head and leave it out.
+BITNET = ("IQ1_BN", "IQ2_BN")
 HEADED = {
+    "IQ1_BN": (134, 13, 2),
+    "IQ2_BN": (135, 16, 4),
     "IQ4_KS": (144, 136, 4),
     "IQ2_KS": (145, 70, 2),
     "IQ4_KSS": (146, 128, 4),
@@ -145,10 +149,11 @@ def decode_headed(library, name):
     gguf_id, size, head = HEADED[name]
     scale = np.array(0.1, "<f4" if head == 4 else "<f2").tobytes()
     row = scale + random_bytes(size * BLOCKS + head, gguf_id)[head:]
-    values = np.zeros(256 * BLOCKS, np.float32)
+    bitnet = name in BITNET
+    values = np.zeros((64 if bitnet else 256) * BLOCKS, np.float32)
     function = getattr(library, "dequantize_row_" + name.lower())
-    function(row, values.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(values.size))
-    return values
+    function(row[head if bitnet else 0 :], values.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(values.size))
+    return values * np.frombuffer(scale, "<f4" if head == 4 else "<f2").astype(np.float32) if bitnet else values
 
 
 # Types of interleaved rows: (gguf id, rows, bytes of 512 values, bytes of the head).
@@ -172,6 +177,7 @@ INTERLEAVED = {
     "IQ1_M_R4": (229, 4, 112, 2),
     "BF16_R16": (230, 16, 1024, 0),
     "Q6_0_R4": (233, 4, 416, 0),
+    "IQ2_BN_R4": (335, 4, 128, 4),
     "IQ2_K_R4": (337, 4, 152, 0),
     "IQ3_K_R4": (338, 4, 220, 0),
     "IQ4_K_R4": (339, 4, 288, 0),
