@@ -307,7 +307,8 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   if (experts) l.moe = experts_of(tensors, f, of_layer(k.experts, i), l.prefix, k.s.n_embd, k.s.eps);
   if (!k.experts.shared_limits.empty())
     for (blocks::Ffn* ffn : {&l.ffn, &l.moe.shared})
-      ffn->limit = k.experts.shared_limits[static_cast<std::size_t>(i)], ffn->limit_out = true;
+      ffn->limit = k.experts.shared_limits[static_cast<std::size_t>(i)],
+      ffn->limit_out = !f.experts.limits_before_fn;
   for (blocks::Ffn* ffn : {&l.ffn, &l.moe.shared}) ffn->gate_cap = k.gate_cap, ffn->up_cap = k.up_cap;
   l.moe.experts.gate_cap = k.gate_cap, l.moe.experts.up_cap = k.up_cap;
   if (!experts) return;

@@ -176,6 +176,7 @@ struct Form {
     bool limit_key = false;        // swiglu_clamp_exp: one limit for all layers
     // swiglu_clamp_exp, and swiglu_clamp_shexp of shared experts and dense networks: limits of each layer, behind fn.
     bool limits_of_layers = false;
+    bool limits_before_fn = false;       // those of the gate hold before fn
     bool shared_limits_default = false;  // those of the experts hold for shared ones where the file has none
     bool early_router = false;           // which sees the layer's input
     enum class Dense {

@@ -185,7 +185,7 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
                .weigh = e.weigh_input,
                .limit = s.limit,
                .up_add = e.up_add,
-               .limit_out = e.limits_of_layers};
+               .limit_out = e.limits_of_layers && !e.limits_before_fn};
   if (!joined && form.gate != Form::Gate::None) {
     m.experts.gate = tensors.stack(name("gate", "_exps.weight"), s.n, n_ff, n_in);
     m.experts.gate_bias = tensors.find_vectors(name("gate", "_exps.bias"), s.n, n_ff);

@@ -156,6 +156,7 @@ LoadedModel load_glm5_next(const File& file) {
                                        .sigmoid_unless_said = true,
                                        .norm = Experts::Norm::ByKey,
                                        .limits_of_layers = true,
+                                       .limits_before_fn = true,
                                        .shared_limits_default = true}});
 }
 
