@@ -14,9 +14,7 @@ namespace {
 
 std::string report(const cuda::Cubin& cubin) {
   std::string text;
-  for (const cuda::KernelUse& k : cubin.kernels)
-    text += cat(k.name, ": ", k.registers, " registers, ", k.shared, " bytes shared, ",
-                k.spill_stores + k.spill_loads, " bytes spilled, ", k.stack, " stack\n");
+  for (const cuda::KernelUse& k : cubin.kernels) text += to_string(k) + "\n";
   return text;
 }
 

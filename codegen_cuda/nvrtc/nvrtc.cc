@@ -201,4 +201,9 @@ Cubin compile_cubin(std::string_view source, const std::string& name, const Arch
   return {{cubin.begin(), cubin.end()}, read_report(log)};
 }
 
+std::string to_string(const KernelUse& use) {
+  return cat(use.name, ": ", use.registers, " registers, ", use.shared, " bytes shared, ",
+             use.spill_stores + use.spill_loads, " bytes spilled, ", use.stack, " stack");
+}
+
 }  // namespace gc::cuda

@@ -19,6 +19,8 @@ struct KernelUse {
   std::int64_t shared = 0;  // bytes, static
   std::int64_t spill_stores = 0, spill_loads = 0, stack = 0;
 };
+// A line of it.
+std::string to_string(const KernelUse& use);
 
 struct Cubin {
   std::vector<std::uint8_t> bytes;

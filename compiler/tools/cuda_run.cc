@@ -245,10 +245,7 @@ void report_cubins(const Args& args, const cuda::Program& program) {
   for (const std::string& name : args.archs) {
     const cuda::Cubin cubin =
         cuda::compile_cubin(program.source, "program.cu", cuda::arch_by_name(name), args.nvrtc);
-    for (const cuda::KernelUse& k : cubin.kernels)
-      printf("%s %s: %d registers, %ld bytes shared, %ld bytes spilled, %ld stack\n", name.c_str(),
-             k.name.c_str(), k.registers, static_cast<long>(k.shared),
-             static_cast<long>(k.spill_stores + k.spill_loads), static_cast<long>(k.stack));
+    for (const cuda::KernelUse& k : cubin.kernels) printf("%s %s\n", name.c_str(), to_string(k).c_str());
     printf("%s: %zu kernels, %zu bytes\n", name.c_str(), cubin.kernels.size(), cubin.bytes.size());
   }
 }

@@ -264,8 +264,8 @@ TEST_F(HttpTest, MoreClientsThanConnectionsWait) {
 }
 
 TEST_F(HttpTest, UnixSockets) {
-  char folder[] =
-      "/tmp/http_test.XXXXXX";  // the tests' own folder may leave no room in the 107 bytes of such a path
+  // Not the tests' own folder, which may leave no room in the 107 bytes of such a path.
+  char folder[] = "/tmp/http_test.XXXXXX";
   ASSERT_NE(::mkdtemp(folder), nullptr);
   host_ = std::string(folder) + "/s";
   run();
