@@ -85,8 +85,8 @@ RouteSpec route_spec(const Graph& graph, const Op& op) {
   const bool chosen = op.i64_or(AttrName::chosen, 0) != 0;
   return {.experts = graph.value(op.inputs[0]).type.dims[1].size,
           .used = op.i64(AttrName::used),
-          .bias = op.one("bias").has_value(),
-          .sigmoid = op.has(AttrName::fn),
+          .bias = op.kind == OpKind::route && op.one("bias").has_value(),
+          .fn = op.has(AttrName::fn) ? std::optional(op.fn()) : std::nullopt,
           .normed = chosen || op.i64_or(AttrName::norm, 0) != 0,
           .least = chosen ? 0 : 0x1p-14f,
           .by = static_cast<float>(op.f32_or(AttrName::by, 1)),
@@ -132,7 +132,8 @@ ExpertsOutSpec experts_out_spec(const Graph& graph, const Op& op) {
 
 namespace {
 bool attends(OpKind kind) {
-  return kind == OpKind::attn_block || kind == OpKind::attention || kind == OpKind::attention_again;
+  return kind == OpKind::attn_block || kind == OpKind::attention || kind == OpKind::attention_again ||
+         kind == OpKind::attention_sums;
 }
 }  // namespace
 
@@ -172,6 +173,8 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   }
   s.kv_type = kv_type;
   s.ring = graph.state(op.state).kind == ir::State::Kind::KvRing;
+  s.sums = op.kind == OpKind::attention_sums;
+  if (graph.state(op.state).kind == ir::State::Kind::KvLatent) s.every = graph.state(op.state).window;
   return s;
 }
 
@@ -179,7 +182,24 @@ ConvSpec conv_spec(const Graph& graph, const Op& op) {
   const ir::State& state = graph.state(op.state);
   ConvSpec s{.channels = state.v_dim, .kept = state.window, .bias = op.one("bias").has_value()};
   if (op.has(AttrName::fn)) s.fn = op.fn();
+  s.dilation = op.i64_or(AttrName::dilation, 1);
   return s;
+}
+
+CompressSpec compress_spec(const Graph& graph, const Op& op) {
+  return {.columns = graph.value(op.inputs[0]).type.dims[1].size,
+          .every = op.i64(AttrName::every),
+          .halves = op.i64_or(AttrName::overlap, 0) != 0 ? 2 : 1};
+}
+
+NgramSpec ngram_spec(const Graph& graph, const Op& op) {
+  const ir::Weight& table = graph.weight(op.one("table")->weight);
+  return {.format = table.format,
+          .n = table.shape[1],
+          .multipliers = op.list(AttrName::multipliers),
+          .sizes = op.list(AttrName::sizes),
+          .begins = op.list(AttrName::begins),
+          .end_token = op.i64(AttrName::end_token)};
 }
 
 ScanSpec scan_spec(const Graph& graph, const Op& op) {
@@ -223,7 +243,8 @@ RopeKernelSpec rope_kernel_spec(const Graph& graph, const Op& op) {
   return {dims[1].size,
           dims[2].size,
           {op.i64(AttrName::rope_dims), op.i64(AttrName::rope_neox) != 0,
-           graph.weight(op.one("rope_fine")->weight).table_rows()}};
+           graph.weight(op.one("rope_fine")->weight).table_rows(), op.i64_or(AttrName::inverse, 0) != 0},
+          op.i64_or(AttrName::back, 0)};
 }
 
 // An odd number of whole lines, so that lines of neighbouring rows, which products write together, lie in as many sets of the
@@ -245,7 +266,9 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::experts_out:
       return can_experts(graph, op);
     case OpKind::route:
-      return op.has(AttrName::fn) && op.fn() != ir::Fn::sigmoid ? cat("fn ", ir::name(op.fn())) : "";
+    case OpKind::route_by_token:
+      return "";
+    case OpKind::ngram_embed:
     case OpKind::embed:
     case OpKind::embed_position: {
       const ir::Weight& w = graph.weight(op.one("table")->weight);
@@ -255,12 +278,14 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::attn_block:
     case OpKind::attention:
     case OpKind::attention_again:
+    case OpKind::attention_sums:
       return attn_unsupported(attn_spec(graph, op, GC_KV_F16));
     case OpKind::temper:
       return op.i64(AttrName::period) < kTemperReach / kMaxTempers ? "temperatures of too short periods" : "";
     case OpKind::rope:
       return op.one("rope_fine") ? "" : "has no tables; pass fold_constants makes them";
     case OpKind::conv:
+    case OpKind::compress:
     case OpKind::ssm_scan:
     case OpKind::delta_rule:
     case OpKind::decay_attention:
@@ -277,6 +302,7 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::shift:
     case OpKind::clamp:
     case OpKind::mul_heads:
+    case OpKind::dot_heads:
     case OpKind::mix:
     case OpKind::rescale:
     case OpKind::add_heads:

@@ -42,6 +42,8 @@ bool multiplies_coarsely(const Isa& isa);
 // The kernels' description of an attn_block or attention, and of a rope.
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
 ConvSpec conv_spec(const ir::Graph& graph, const ir::Op& op);
+CompressSpec compress_spec(const ir::Graph& graph, const ir::Op& op);
+NgramSpec ngram_spec(const ir::Graph& graph, const ir::Op& op);
 ScanSpec scan_spec(const ir::Graph& graph, const ir::Op& op);
 // What sessions store keys and values in unless told otherwise: bf16 where prompt rows multiply them on tiles, else f16.
 std::uint32_t usual_kv_type(const Isa& isa, const ir::Graph& graph);

@@ -101,6 +101,7 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::experts_out:
       return can_experts(graph, op);
     case OpKind::rope:
+      if (op.has(AttrName::inverse) || op.has(AttrName::back)) return "RoPE that turns back";
       return op.one("rope_fine") ? "" : "has no tables; pass fold_constants makes them";
     case OpKind::slice:  // a view of columns
       return graph.value(op.results[0]).type.dims.size() == 2 && !is_q16(graph, op.results[0])
@@ -122,16 +123,22 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::add:
     case OpKind::mul:
     case OpKind::mul_heads:
-    case OpKind::act:
     case OpKind::softcap:
     case OpKind::select:
     case OpKind::concat:
     case OpKind::slice_heads:
     case OpKind::concat_heads:
       return "";
+    case OpKind::act:  // device/base.cuh has the functions up to softplus
+      return op.fn() > ir::Fn::softplus ? cat("fn ", ir::name(op.fn())) : "";
     case OpKind::temper:
     case OpKind::matmul_heads:
+    case OpKind::route_by_token:
     case OpKind::attention_again:
+    case OpKind::attention_sums:
+    case OpKind::ngram_embed:
+    case OpKind::compress:
+    case OpKind::dot_heads:
     case OpKind::conv:
     case OpKind::ssm_scan:
     case OpKind::delta_rule:

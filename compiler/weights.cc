@@ -156,7 +156,7 @@ cpu::ModelFacts model_facts(const gguf::File& file, const plan::Plan& plan) {
   // Of experts it reads those that it is given to.
   std::set<std::string> touched;
   for (const ir::Op& op : plan.graph.ops) {
-    if (op.kind == ir::OpKind::embed || op.kind == ir::OpKind::embed_position) continue;
+    if (ir::looks_up(op.kind)) continue;
     const auto [used, of] = experts_read(plan.graph, op);
     for (const ir::WeightUse& use : op.weights) {
       if (!use.weight.valid() || plan.graph.weight(use.weight).source != ir::Weight::Source::Tensor) continue;

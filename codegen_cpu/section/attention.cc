@@ -35,7 +35,7 @@ class Attention : Scope {
     emit_attention_over(op, c, rows_of(op.inputs[0]), none, none, none);
   }
 
-  // q, k and v apart, already normed and turned.
+  // q, k and v apart, already normed and turned: attention, attention_sums.
   void apart(const Op& op) {
     const AttnCall c = attn_call(op);
     const Rows q = rows_of(op.inputs[0]), k = rows_of(op.inputs[1]), v = rows_of(op.inputs[2]);

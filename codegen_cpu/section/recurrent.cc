@@ -15,6 +15,8 @@ class Recurrent : Scope {
 
   void emit(const Op& op) {
     if (op.kind == OpKind::conv) return convolve(op);
+    if (op.kind == OpKind::compress) return pool(op);
+    if (op.kind == OpKind::ngram_embed) return look_up(op);
     return advance(op);
   }
 
@@ -43,6 +45,25 @@ class Recurrent : Scope {
     args.append({x.base, x.stride, weight_or_null(op, "taps"), weight_or_null(op, "bias")});
     result_and_units(op, spec.units(), args);
     b_.CreateCall(conv(e_, spec), args);
+  }
+
+  void pool(const Op& op) {
+    const CompressSpec spec = compress_spec(plan_.graph, op);
+    Values args = head(op);
+    for (const ir::ValueId input : op.inputs) {
+      const Rows x = rows_of(input);
+      args.append({x.base, x.stride});
+    }
+    args.push_back(weight(*op.one("ape")));
+    result_and_units(op, spec.units(), args);
+    b_.CreateCall(compress(e_, spec), args);
+  }
+
+  void look_up(const Op& op) {
+    Values args = head(op);
+    args.push_back(weight(*op.one("table")));
+    result_and_units(op, 1, args);
+    b_.CreateCall(ngram_embed(e_, ngram_spec(plan_.graph, op)), args);
   }
 
   void advance(const Op& op) {

@@ -151,6 +151,12 @@ class RowWise : Scope {
                       {x0.base, x0.stride, weight_or_null(op, "bias"), y.base, y.stride, n});
         return;
       }
+      case OpKind::route_by_token: {
+        const Rows x0 = x(0);
+        b_.CreateCall(route_by_token(e_, route_spec(plan_.graph, op)),
+                      {step_rows(lo), x0.base, x0.stride, weight(*op.one("table")), y.base, y.stride, n});
+        return;
+      }
       case OpKind::glu:
         return binary(glu(e_, {op.fn(), cols, out}));
       case OpKind::add:
@@ -159,6 +165,8 @@ class RowWise : Scope {
         return binary(mul(e_, cols));
       case OpKind::mul_heads:
         return binary(mul_heads(e_, columns(op.inputs[1]), last(op)));
+      case OpKind::dot_heads:
+        return binary(dot_heads(e_, type(op.inputs[0]).dims[1].size, last(op)));
       case OpKind::mix: {
         const auto& d = type(op.inputs[0]).dims;
         return binary(mix(e_, {d[1].size, type(op.results[0]).dims[1].size, d[2].size,

@@ -78,8 +78,11 @@ class SectionEmitter : Scope {
       case OpKind::attn_block:
       case OpKind::attention:
       case OpKind::attention_again:
+      case OpKind::attention_sums:
         return emit_attention(*this, op);
       case OpKind::conv:
+      case OpKind::compress:
+      case OpKind::ngram_embed:
       case OpKind::ssm_scan:
       case OpKind::delta_rule:
       case OpKind::decay_attention:
@@ -99,6 +102,7 @@ class SectionEmitter : Scope {
       case OpKind::clamp:
       case OpKind::temper:
       case OpKind::mul_heads:
+      case OpKind::dot_heads:
       case OpKind::mix:
       case OpKind::rescale:
       case OpKind::add_heads:
@@ -117,6 +121,7 @@ class SectionEmitter : Scope {
       case OpKind::slice_heads:
       case OpKind::concat_heads:
       case OpKind::route:
+      case OpKind::route_by_token:
         return emit_row_wise(*this, step, op);
       case OpKind::slice:
       case OpKind::heads:

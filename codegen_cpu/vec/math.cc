@@ -116,6 +116,22 @@ Value* log1p_of_fraction(Vec& v, Value* x) {
 
 }  // namespace
 
+// 2^k m with m in [sqrt(1/2), sqrt(2)): k ln 2 + 2 artanh((m - 1) / (m + 1)).
+Value* log(Vec& v, Value* x) {
+  auto& b = v.e().b();
+  llvm::Type* ints = v.type(b.getInt32Ty());
+  const auto all = [&](std::uint32_t c) { return b.CreateVectorSplat(Vec::kLanes, b.getInt32(c)); };
+  constexpr std::uint32_t kRootOfHalf = 0x3f3504f3;
+  Value* bits = b.CreateSub(b.CreateBitCast(x, ints), all(kRootOfHalf));
+  Value* k = b.CreateSIToFP(b.CreateAShr(bits, all(23)), v.type());
+  Value* m = b.CreateBitCast(b.CreateAdd(b.CreateAnd(bits, all(0x7fffff)), all(kRootOfHalf)), v.type());
+  Value* s = v.div(v.sub(m, v.splat(1.0)), v.add(m, v.splat(1.0)));
+  Value* series = polynomial(v, v.mul(s, s), {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9});
+  // ln 2 in two parts, the first of few bits: its product with k is exact.
+  Value* low = v.fma(k, v.splat(-2.12194440e-4), v.mul(s, series));
+  return v.fma(k, v.splat(0.693359375), low);
+}
+
 Value* softplus(Vec& v, Value* x) {
   return v.add(v.max(x, v.zero()), log1p_of_fraction(v, exp(v, v.neg(v.abs(x)))));
 }
@@ -146,6 +162,13 @@ Value* activation(Vec& v, ir::Fn fn, Value* x) {
       return tanh(v, x);
     case ir::Fn::softplus:
       return softplus(v, x);
+    case ir::Fn::root_softplus:
+      return v.sqrt(softplus(v, x));
+    case ir::Fn::signed_root: {
+      auto& b = v.e().b();
+      Value* root = v.copysign(v.sqrt(v.max(v.abs(x), v.splat(1e-6))), x);
+      return b.CreateSelect(b.CreateFCmpOEQ(x, v.zero()), v.zero(), root);
+    }
   }
   throw_internal("activation function");
 }

@@ -69,6 +69,10 @@ double reference(ir::Fn fn, double x) {
       return std::tanh(x);
     case ir::Fn::softplus:
       return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+    case ir::Fn::root_softplus:
+      return std::sqrt(reference(ir::Fn::softplus, x));
+    case ir::Fn::signed_root:
+      return x == 0 ? 0 : std::copysign(std::sqrt(std::max(std::abs(x), 1e-6)), x);
   }
   return 0;
 }
@@ -102,7 +106,7 @@ TEST(Math, ExpAtTheEnds) {
 }
 
 TEST(Math, ActivationsKeepTheirRelativeAccuracy) {
-  for (int f = 0; f <= static_cast<int>(ir::Fn::softplus); ++f) {
+  for (int f = 0; f <= static_cast<int>(ir::Fn::signed_root); ++f) {
     const auto fn = static_cast<ir::Fn>(f);
     const std::vector<float> x = arguments(12.0f);
     const std::vector<float> y = run(x, [&](Vec& v, llvm::Value* a) { return activation(v, fn, a); });
@@ -120,6 +124,16 @@ TEST(Math, ActivationsKeepTheirRelativeAccuracy) {
                      : fn == ir::Fn::gelu_quick || fn == ir::Fn::gelu_erf ? 2e-6
                                                                           : 4e-7)
         << name(fn);
+  }
+}
+
+TEST(Math, Log) {
+  std::vector<float> x = arguments(60.0f);
+  for (float& a : x) a = std::exp(a);
+  const std::vector<float> y = run(x, log);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double r = std::log(static_cast<double>(x[i]));
+    EXPECT_NEAR(y[i], r, 1.5e-7 * std::max(std::abs(r), 0.3)) << x[i];
   }
 }
 

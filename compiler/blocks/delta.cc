@@ -86,7 +86,7 @@ ValueId delta_net(ir::Builder& b, ValueId x, const DeltaNet& m, std::int64_t lay
                                  ssm_state(b, layer, m.heads, m.k_dim, m.v_dim), prefix + "delta_out");
   const ValueId normed =
       b.merge_heads(b.rms_norm(y, m.norm, m.eps, prefix + "delta_norm"), prefix + "delta_merged");
-  const ValueId gated = b.mul(b.act(z, ir::Fn::silu, prefix + "delta_z_act"), normed, prefix + "delta_gated");
+  const ValueId gated = b.mul(b.act(z, m.z_fn, prefix + "delta_z_act"), normed, prefix + "delta_gated");
   return linear(b, gated, m.out, prefix + "delta_proj");
 }
 

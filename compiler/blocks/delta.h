@@ -25,7 +25,8 @@ struct DeltaNet {
   ir::WeightId dt_bias, a;  // [heads]: decays are exp(a softplus(alpha + dt_bias))
   ir::WeightId norm;        // [v_dim] of each head's RMS norm
   double eps = 0;
-  Linear out;  // [n_embd, heads v_dim], of the normed heads times silu(z)
+  ir::Fn z_fn = ir::Fn::silu;
+  Linear out;  // [n_embd, heads v_dim], of the normed heads times z_fn(z)
 };
 ir::ValueId delta_net(ir::Builder& b, ir::ValueId x, const DeltaNet& m, std::int64_t layer,
                       const std::string& prefix);

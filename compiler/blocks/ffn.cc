@@ -19,6 +19,8 @@ const char* gated_name(ir::Fn fn) {
     case ir::Fn::sigmoid:
     case ir::Fn::tanh:
     case ir::Fn::softplus:
+    case ir::Fn::root_softplus:
+    case ir::Fn::signed_root:
       return "ffn_glu";
   }
   GC_CHECK(false, "activation function ", int(fn));

@@ -77,6 +77,32 @@ ir::ValueId stream_mean(ir::Builder& b, ir::ValueId x, int64_t streams, const st
   return b.scale(sum(b, x, {.streams = streams}, name + "_sum"), 1 / double(streams), name);
 }
 
+ir::ValueId norm_streams(ir::Builder& b, ir::ValueId x, ir::WeightId weight, int64_t streams, double eps,
+                         const std::string& name) {
+  const ir::ValueId normed = b.rms_norm(b.heads(x, streams, name + "_heads"), {}, eps, name + "_normed");
+  return b.weigh(b.merge_heads(normed, name + "_merged"), weight, name);
+}
+
+HyperRead gated_read(ir::Builder& b, ir::ValueId x, const GatedHyper& h, const std::string& prefix) {
+  const auto name = [&](const char* part) { return prefix + part; };
+  const double share = 1 / double(h.streams);
+  const ir::ValueId normed = norm_streams(b, x, h.norm, h.streams, h.eps, name("norm"));
+  const ir::ValueId down = b.scale(linear(b, normed, h.down, name("low_raw")), share, name("low_scaled"));
+  const ir::ValueId up = linear(b, b.act(down, ir::Fn::silu, name("low")), h.up, name("gates_raw"));
+  const ir::ValueId gated = b.mul(normed, b.act(up, ir::Fn::sigmoid, name("gates")), name("gated"));
+  HyperRead r{.x = stream_mean(b, gated, h.streams, name("read"))};
+  if (!h.inject) return r;
+  const ir::ValueId inject = b.scale(linear(b, normed, h.inject, name("inject_raw")), share, name("inject"));
+  r.factors = b.scale(b.act(inject, ir::Fn::sigmoid, name("factor_gates")), 2, name("factors"));
+  return r;
+}
+
+ir::ValueId gated_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, const HyperRead& read,
+                        const std::string& prefix, const std::string& name) {
+  const ir::ValueId one = b.heads(result, 1, prefix + "result");
+  return b.add(x, b.merge_heads(b.mix(one, read.factors, 0, prefix + "added"), prefix + "written"), name);
+}
+
 ir::ValueId hyper_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, const HyperRead& read,
                         const Hyper& h, const std::string& prefix, const std::string& name) {
   const int64_t n = width(b, x, h);

@@ -12,6 +12,7 @@
 
 #include <string>
 
+#include "compiler/blocks/linear.h"
 #include "compiler/ir/builder.h"
 
 namespace gc::blocks {
@@ -44,5 +45,27 @@ ir::ValueId hyper_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, const
 
 // The streams' mean [T, n_embd].
 ir::ValueId stream_mean(ir::Builder& b, ir::ValueId x, int64_t streams, const std::string& name);
+
+// Each stream's RMS norm, all weights beside each other [streams * n_embd].
+ir::ValueId norm_streams(ir::Builder& b, ir::ValueId x, ir::WeightId weight, int64_t streams, double eps,
+                         const std::string& name);
+
+// The same connections with weights for each value in place of one for each stream, from two products with few rows between
+// them; they take the place of the blocks' norms.
+//
+//   normed = each stream normed;  gates = sigmoid(up silu(down normed / streams))
+//   reads the mean of gates * normed;  stream[s] += 2 sigmoid((inject normed)[s] / streams) * result
+//
+// Names: norm low gates gated read, then factors, and written.
+struct GatedHyper {
+  int64_t streams = 0;
+  ir::WeightId norm;        // [streams * n_embd]
+  Linear down, up, inject;  // [few, streams * n_embd], back; [streams, streams * n_embd], none of the head
+  double eps = 0;
+};
+// x [T, streams * n_embd].
+HyperRead gated_read(ir::Builder& b, ir::ValueId x, const GatedHyper& h, const std::string& prefix);
+ir::ValueId gated_write(ir::Builder& b, ir::ValueId x, ir::ValueId result, const HyperRead& read,
+                        const std::string& prefix, const std::string& name);
 
 }  // namespace gc::blocks

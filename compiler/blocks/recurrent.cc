@@ -17,14 +17,15 @@ ValueId gated(ir::Builder& b, ValueId z, ValueId y, const std::string& prefix) {
 ValueId convolve(ir::Builder& b, ValueId x, const Conv& c, std::optional<ir::Fn> fn, std::int64_t layer,
                  const std::string& part, std::string name) {
   const auto& shape = b.weight(c.taps).shape;
-  return b.conv(x, c.taps, c.bias, fn, conv_state(b, layer, part, shape[1], shape[0]), std::move(name));
+  const ir::StateId state = conv_state(b, layer, part, (shape[1] - 1) * c.dilation, shape[0]);
+  return b.conv(x, c.taps, c.bias, fn, state, std::move(name), c.dilation);
 }
 
-ir::StateId conv_state(ir::Builder& b, std::int64_t layer, const std::string& part, std::int64_t taps,
+ir::StateId conv_state(ir::Builder& b, std::int64_t layer, const std::string& part, std::int64_t rows,
                        std::int64_t channels) {
   return b.state({.name = cat("conv", layer, part),
                   .kind = ir::State::Kind::Conv,
-                  .window = taps - 1,
+                  .window = rows,
                   .heads = 1,
                   .k_dim = channels,
                   .v_dim = channels});

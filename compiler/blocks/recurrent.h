@@ -20,15 +20,16 @@ namespace gc::blocks {
 using Mixer =
     std::function<ir::ValueId(ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& prefix)>;
 
-// `part` tells several of a layer apart.
-ir::StateId conv_state(ir::Builder& b, std::int64_t layer, const std::string& part, std::int64_t taps,
+// `part` tells several of a layer apart; `rows`: what is kept.
+ir::StateId conv_state(ir::Builder& b, std::int64_t layer, const std::string& part, std::int64_t rows,
                        std::int64_t channels);
 ir::StateId ssm_state(ir::Builder& b, std::int64_t layer, std::int64_t heads, std::int64_t k_dim,
                       std::int64_t v_dim);
 
 // A convolution over the last `taps` rows.
 struct Conv {
-  ir::WeightId taps, bias;  // [channels, taps], [channels] or none
+  ir::WeightId taps, bias;    // [channels, taps], [channels] or none
+  std::int64_t dilation = 1;  // rows from tap to tap
 };
 // x [T, channels] -> the same, through fn if one is given.
 ir::ValueId convolve(ir::Builder& b, ir::ValueId x, const Conv& c, std::optional<ir::Fn> fn,

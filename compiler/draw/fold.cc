@@ -41,6 +41,8 @@ std::string attr_text(const ir::Attr& attr) {
       return cat(info.name, " ", ir::name(static_cast<ir::Fn>(attr.i)));
     case ir::AttrType::elem:
       return cat(info.name, " ", ir::name(static_cast<ir::Elem>(attr.i)));
+    case ir::AttrType::list:
+      return cat(info.name, " ", attr.list.size(), " numbers");
   }
   return info.name;
 }
@@ -56,7 +58,8 @@ std::string weight_text(const Graph& graph, const Op& op, const ir::WeightUse& u
 
 std::string state_text(const ir::State& s) {
   if (s.kind == ir::State::Kind::KvRing) return cat("KV ring of window ", s.window);
-  if (s.kind == ir::State::Kind::Conv) return cat("convolution of ", s.window + 1);
+  if (s.kind == ir::State::Kind::Conv) return cat("last rows, ", s.window, " kept");
+  if (s.kind == ir::State::Kind::KvLatent) return cat("KV of one row for ", s.window);
   if (s.kind == ir::State::Kind::Ssm) return cat("state of ", s.heads, " x ", s.k_dim, " x ", s.v_dim);
   return s.kind == ir::State::Kind::KvFull ? "full KV" : "state";
 }

@@ -64,6 +64,17 @@ ValueId Builder::embed_position(WeightId table, std::string name) {
   return emit1(op, name);
 }
 
+ValueId Builder::ngram_embed(const NgramArgs& args, StateId state, std::string name) {
+  Op op{OpKind::ngram_embed};
+  use(op, "table", args.table);
+  op.set_list(AttrName::multipliers, args.multipliers);
+  op.set_list(AttrName::sizes, args.sizes);
+  op.set_list(AttrName::begins, args.begins);
+  op.set_i64(AttrName::end_token, args.end_token);
+  op.state = state;
+  return emit1(op, name);
+}
+
 ValueId Builder::rms_norm(ValueId x, WeightId weight, double eps, std::string name) {
   Op op{OpKind::rms_norm, {x}};
   use(op, "weight", weight);
@@ -100,10 +111,15 @@ ValueId Builder::matmul(ValueId x, std::vector<WeightUse> rows, std::vector<Weig
 }
 
 ValueId Builder::route(ValueId logits, const RouteArgs& args, std::string name) {
-  Op op{OpKind::route, {logits}};
-  use(op, "bias", args.bias);
+  const bool by_token = args.of_token.valid();
+  GC_CHECK(!by_token || (!args.bias.valid() && args.groups == 1 &&
+                         args.weights != RouteArgs::Weights::SoftmaxOfChosen),
+           "a choice by token has no scores");
+  Op op{by_token ? OpKind::route_by_token : OpKind::route, {logits}};
+  use(op, by_token ? "table" : "bias", by_token ? args.of_token : args.bias);
   op.set_i64(AttrName::used, args.used);
   if (args.weights == RouteArgs::Weights::Sigmoid) op.set_i64(AttrName::fn, int64_t(Fn::sigmoid));
+  if (args.weights == RouteArgs::Weights::RootSoftplus) op.set_i64(AttrName::fn, int64_t(Fn::root_softplus));
   if (args.weights == RouteArgs::Weights::SoftmaxOfChosen) op.set_i64(AttrName::chosen, 1);
   if (args.norm) op.set_i64(AttrName::norm, 1);
   if (args.scale != 1) op.set_f32(AttrName::by, args.scale);
@@ -168,6 +184,8 @@ ValueId Builder::rope(ValueId x, const RopeArgs& args, std::string name) {
   if (args.magnitude != 1) op.set_f32(AttrName::rope_magnitude, args.magnitude);
   if (args.limit > 0) op.set_i64(AttrName::rope_limit, args.limit);
   if (args.long_factors.valid()) op.set_i64(AttrName::rope_short, args.short_context);
+  if (args.inverse) op.set_i64(AttrName::inverse, 1);
+  if (args.back > 0) op.set_i64(AttrName::back, args.back);
   return emit1(op, name);
 }
 
@@ -224,6 +242,10 @@ ValueId Builder::mul_heads(ValueId x, ValueId by, std::string name) {
   return emit1({OpKind::mul_heads, {x, by}}, name);
 }
 
+ValueId Builder::dot_heads(ValueId a, ValueId b, std::string name) {
+  return emit1({OpKind::dot_heads, {a, b}}, name);
+}
+
 ValueId Builder::act(ValueId x, Fn fn, std::string name) {
   Op op{OpKind::act, {x}};
   op.set_i64(AttrName::fn, int64_t(fn));
@@ -249,6 +271,18 @@ ValueId Builder::attention(ValueId q, ValueId k, ValueId v, StateId state, const
   if (args.alibi != 0) op.set_f32(AttrName::alibi, args.alibi);
   if (args.ahead) op.set_i64(AttrName::ahead, 1);
   if (args.reach > 0) op.set_i64(AttrName::reach, args.reach);
+  return emit1(op, name);
+}
+
+ValueId Builder::attention_sums(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
+                                std::string name) {
+  GC_CHECK(args.alibi == 0 && !args.ahead && args.buckets == 0 && args.cap == 0 && args.reach == 0,
+           "attention_sums is of plain scores");
+  Op op{OpKind::attention_sums, {q, k, v}};
+  op.state = state;
+  use(op, "sinks", args.sinks);
+  op.set_i64(AttrName::window, args.window);
+  op.set_f32(AttrName::scale, args.scale);
   return emit1(op, name);
 }
 
@@ -295,11 +329,22 @@ ValueId Builder::sparsify(ValueId x, double by, std::string name) {
 }
 
 ValueId Builder::conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state,
-                      std::string name) {
+                      std::string name, int64_t dilation) {
   Op op{OpKind::conv, {x}};
+  if (dilation != 1) op.set_i64(AttrName::dilation, dilation);
   use(op, "taps", taps);
   use(op, "bias", bias);
   if (fn) op.set_i64(AttrName::fn, int64_t(*fn));
+  op.state = state;
+  return emit1(op, name);
+}
+
+ValueId Builder::compress(ValueId x, ValueId scores, const CompressArgs& args, StateId state,
+                          std::string name) {
+  Op op{OpKind::compress, {x, scores}};
+  use(op, "ape", args.ape);
+  op.set_i64(AttrName::every, args.every);
+  if (args.overlap) op.set_i64(AttrName::overlap, 1);
   op.state = state;
   return emit1(op, name);
 }

@@ -42,6 +42,8 @@ struct RopeArgs {
          high = -1;  // YaRN: pairs up to low keep their frequency, those from high on are scaled; -1: none
   double magnitude = 1;  // factor of what is turned
   int64_t limit = 0;     // the frequencies hold for positions below it; 0: for all
+  bool inverse = false;  // turns back
+  int64_t back = 0;      // by the position that many before
 };
 
 struct AttentionArgs {
@@ -54,6 +56,20 @@ struct AttentionArgs {
   int64_t buckets = 0;
   bool ahead = false;  // later positions are seen too (`window` of them): the step has the whole sequence
   int64_t reach = 0;   // positions for which this is right; 0: all
+};
+
+// Rows of a table by hashes of the last tokens, see op ngram_embed.
+struct NgramArgs {
+  WeightId table;
+  std::vector<int64_t> multipliers;    // one for each token, the last one first; u64 by their bits
+  std::vector<int64_t> sizes, begins;  // of each head, as many for each length from two tokens on
+  int64_t end_token = 0;
+};
+
+struct CompressArgs {
+  WeightId ape;  // [every, columns of the operands]
+  int64_t every = 0;
+  bool overlap = false;
 };
 
 struct SsmArgs {
@@ -75,10 +91,11 @@ struct DecayArgs {
 
 struct RouteArgs {
   int64_t used = 0;  // experts of a token
-  enum class Weights { Softmax, Sigmoid, SoftmaxOfChosen } weights = Weights::Softmax;
-  WeightId bias;                        // [experts], added for the choice alone, or none
-  bool norm = false;                    // weights are divided by their sum
-  double scale = 1;                     // then times this
+  enum class Weights { Softmax, Sigmoid, SoftmaxOfChosen, RootSoftplus } weights = Weights::Softmax;
+  WeightId bias;      // [experts], added for the choice alone, or none
+  WeightId of_token;  // [tokens, used]: the choice of each token, in place of one by weights
+  bool norm = false;  // weights are divided by their sum
+  double scale = 1;   // then times this
   int64_t groups = 1, groups_used = 1;  // experts are chosen from the best groups_used of groups
 };
 
@@ -104,6 +121,8 @@ class Builder {
 
   ValueId embed(WeightId table, std::string name);           // f32[T, D] of the row table's tokens
   ValueId embed_position(WeightId table, std::string name);  // f32[T, D] of the row table's positions
+  // f32[T, heads * D]; the state keeps the tokens before the last.
+  ValueId ngram_embed(const NgramArgs& args, StateId state, std::string name);
   ValueId rms_norm(ValueId x, WeightId weight, double eps, std::string name);
   ValueId layer_norm(ValueId x, WeightId weight, WeightId bias, double eps, std::string name);
   ValueId matmul(ValueId x, WeightId rows, std::string name);
@@ -124,6 +143,7 @@ class Builder {
   ValueId add(ValueId a, ValueId b, std::string name);
   ValueId mul(ValueId a, ValueId b, std::string name);
   ValueId mul_heads(ValueId x, ValueId by, std::string name);  // [T, heads, d] * [T, heads]
+  ValueId dot_heads(ValueId a, ValueId b, std::string name);   // [T, heads, d] twice -> [T, heads]
   ValueId act(ValueId x, Fn fn, std::string name);
   ValueId softcap(ValueId x, double cap, std::string name);
   // q [T, heads, d], k [T, kv_heads, d], v [T, kv_heads, dv] -> [T, heads, dv].
@@ -131,6 +151,9 @@ class Builder {
                     std::string name);
   // Over what an earlier op of the step has appended to the state.
   ValueId attention_again(ValueId q, StateId state, const AttentionArgs& args, std::string name);
+  // [T, heads * dv + heads]: attention, then each head's logarithm of the sum.
+  ValueId attention_sums(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
+                         std::string name);
   ValueId mix(ValueId x, ValueId factors, double plus,
               std::string name);                               // [T, A, d], [T, J * A] -> [T, J, d]
   ValueId rescale(ValueId like, ValueId x, std::string name);  // [T, d], [T, H, d] -> [T, H, d]
@@ -139,8 +162,9 @@ class Builder {
   ValueId sinkhorn(ValueId x, int64_t heads, double eps, int64_t rounds, std::string name);
   ValueId sparsify(ValueId x, double by, std::string name);
   // Recurrences, see ops.def. fn: none, or what the convolution's sums go through.
-  ValueId conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state,
-               std::string name);
+  ValueId conv(ValueId x, WeightId taps, WeightId bias, std::optional<Fn> fn, StateId state, std::string name,
+               int64_t dilation = 1);
+  ValueId compress(ValueId x, ValueId scores, const CompressArgs& args, StateId state, std::string name);
   ValueId ssm_scan(const SsmArgs& args, StateId state, std::string name);      // [T, H, P]
   ValueId delta_rule(const DeltaArgs& args, StateId state, std::string name);  // [T, H, V]
   ValueId decay_attention(ValueId q, ValueId k, ValueId v, const DecayArgs& args, StateId state,

@@ -51,6 +51,10 @@ class RowRules : Rules {
         return {in(0)};
       case OpKind::mul_heads:
         return mul_heads();
+      case OpKind::dot_heads:
+        per_head(0);
+        same_f32();
+        return {{Elem::F32, {in(0).dims[0], in(0).dims[1]}}};
       case OpKind::add:
       case OpKind::mul:
         same_f32();
@@ -103,13 +107,17 @@ class RowRules : Rules {
       case OpKind::matmul_heads:
       case OpKind::matmul_glu:
       case OpKind::route:
+      case OpKind::route_by_token:
       case OpKind::experts_in:
       case OpKind::experts_out:
         return infer_product(g_, op_);
       case OpKind::rope:
       case OpKind::attention:
       case OpKind::attention_again:
+      case OpKind::attention_sums:
       case OpKind::attn_block:
+      case OpKind::ngram_embed:
+      case OpKind::compress:
       case OpKind::conv:
       case OpKind::ssm_scan:
       case OpKind::delta_rule:

@@ -63,6 +63,18 @@ class ProductRules : Rules {
     return {in(0)};
   }
 
+  std::vector<Type> route_by_token() const {
+    f32_in(0);
+    const int64_t n = last(0), used = attr_size(AttrName::used);
+    expect(in(0).dims.size() == 2 && in(0).dims[0] == Dim::tokens(), "operand must be [T, experts], is ",
+           to_string(in(0)));
+    const Weight& table = *weight("table");
+    expect(used <= n && table.shape.size() == 2 && table.shape[1] == used && table.format == Format::I32,
+           "table '", table.name, "' is ", to_string(table.format, table.shape), " for ", used, " of ", n,
+           " experts");
+    return {in(0)};
+  }
+
   std::vector<Type> experts_in() const {
     const int64_t experts = routed(), used = attr_size(AttrName::used);
     expect(in(0).dims.size() == 2, "operand 0 must be [T, n], is ", to_string(in(0)));
@@ -145,6 +157,7 @@ std::vector<Type> infer_product(const Graph& g, const Op& op) {
   if (op.kind == OpKind::matmul_glu) return rules.matmul_glu();
   if (op.kind == OpKind::matmul_heads) return rules.matmul_heads();
   if (op.kind == OpKind::route) return rules.route();
+  if (op.kind == OpKind::route_by_token) return rules.route_by_token();
   if (op.kind == OpKind::experts_in) return rules.experts_in();
   GC_CHECK(op.kind == OpKind::experts_out, "no product: ", info(op.kind).name);
   return rules.experts_out();

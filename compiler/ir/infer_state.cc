@@ -20,6 +20,7 @@ class StateRules : Rules {
     expect(choice == op_.has(AttrName::rope_short), "rope_short goes with long_factors");
     expect(op_.i64_or(AttrName::rope_short, 1) > 0, "rope_short must be positive");
     expect(op_.has(AttrName::rope_low) == op_.has(AttrName::rope_high), "rope_low goes with rope_high");
+    expect(op_.i64_or(AttrName::back, 0) >= 0, "back must not be negative");
     return {in(0)};
   }
 
@@ -31,7 +32,7 @@ class StateRules : Rules {
            to_string(in(1)), " and v ", to_string(in(2)), " do not fit");
     check_state(k[1].size, k[2].size, v[2].size);
     vector_of("sinks", q[1].size);
-    check_bias(q[1].size);
+    if (op_.kind == OpKind::attention) check_bias(q[1].size);
     return {{Elem::F32, {q[0], q[1], v[2]}}};
   }
 
@@ -45,6 +46,11 @@ class StateRules : Rules {
     check_state(s.heads, s.k_dim, s.v_dim);
     vector_of("sinks", q[1].size);
     return {{Elem::F32, {q[0], q[1], Dim::of(s.v_dim)}}};
+  }
+
+  std::vector<Type> attention_sums() const {
+    const Type y = attention()[0];
+    return {{Elem::F32, {y.dims[0], Dim::of(y.dims[1].size * (y.dims[2].size + 1))}}};
   }
 
   std::vector<Type> attn_block() const {
@@ -72,11 +78,43 @@ class StateRules : Rules {
   std::vector<Type> conv() const {
     const Weight& taps = *weight("taps");
     const int64_t channels = last(0), kept = g_.state(op_.state).window;
+    const int64_t dilation = op_.i64_or(AttrName::dilation, 1);
     of_tokens(0, {channels});
-    fits(taps, {channels, kept + 1});
+    expect(dilation > 0 && kept % dilation == 0, "a dilation of ", dilation, " with ", kept, " rows kept");
+    fits(taps, {channels, kept / dilation + 1});
     vector_of("bias", channels);
     check_recurrent(State::Kind::Conv, 1, channels, channels);
     return {in(0)};
+  }
+
+  std::vector<Type> compress() const {
+    const int64_t every = attr_size(AttrName::every), halves = op_.i64_or(AttrName::overlap, 0) ? 2 : 1;
+    const int64_t columns = last(0);
+    of_tokens(0, {columns}), of_tokens(1, {columns});
+    expect(columns % halves == 0, columns, " columns of two halves");
+    fits(*weight("ape"), {every, columns});
+    check_recurrent(State::Kind::Conv, 1, 2 * columns, 2 * columns);
+    const int64_t kept = g_.state(op_.state).window;
+    expect(kept == halves * every, "a state of ", kept, " rows, needed are ", halves * every);
+    return {{Elem::F32, {in(0).dims[0], Dim::of(columns / halves)}}};
+  }
+
+  std::vector<Type> ngram_embed() const {
+    const auto &multipliers = op_.list(AttrName::multipliers), &sizes = op_.list(AttrName::sizes),
+               &begins = op_.list(AttrName::begins);
+    const Weight& table = *weight("table");
+    expect(table.shape.size() == 2, "the table must be a matrix: '", table.name, "'");
+    const auto tokens = int64_t(multipliers.size()), heads = int64_t(sizes.size());
+    expect(tokens > 1 && heads > 0 && heads % (tokens - 1) == 0 && sizes.size() == begins.size(), heads,
+           " heads and ", begins.size(), " beginnings for ", tokens, " tokens");
+    for (size_t h = 0; h < sizes.size(); h++)
+      expect(sizes[h] > 0 && begins[h] >= 0 && sizes[h] <= table.shape[0] &&
+                 begins[h] <= table.shape[0] - sizes[h],
+             "rows ", begins[h], " + ", sizes[h], " of the ", table.shape[0], " of '", table.name, "'");
+    check_recurrent(State::Kind::Conv, 1, 1, 1);
+    expect(g_.state(op_.state).window == tokens - 1, "a state of ", g_.state(op_.state).window, " tokens");
+    expect(table.shape[1] < kMaxSize / heads, "too long");
+    return {{Elem::F32, {Dim::tokens(), Dim::of(heads * table.shape[1])}}};
   }
 
   std::vector<Type> ssm_scan() const {
@@ -147,15 +185,17 @@ class StateRules : Rules {
   void check_state(int64_t kv_heads, int64_t k_dim, int64_t v_dim) const {
     const State& s = g_.state(op_.state);
     int64_t window = op_.i64(AttrName::window);
-    expect(s.kind == State::Kind::KvFull || s.kind == State::Kind::KvRing, "state ", s.name, " is a ",
-           name(s.kind));
+    const bool latent = op_.kind == OpKind::attention_sums && s.kind == State::Kind::KvLatent;
+    expect(latent || s.kind == State::Kind::KvFull || s.kind == State::Kind::KvRing, "state ", s.name,
+           " is a ", name(s.kind));
+    expect(!latent || window == 0, "windows of compressed rows");
     expect(s.heads == kv_heads && s.k_dim == k_dim && s.v_dim == v_dim, "state ", s.name, " holds ", s.heads,
            " heads of ", s.k_dim, " and ", s.v_dim, ", attention has ", kv_heads, " of ", k_dim, " and ",
            v_dim);
     expect(window >= 0, "window is ", window);
     expect(!op_.i64_or(AttrName::ahead, 0) || s.kind == State::Kind::KvFull,
            "attention ahead needs all keys");
-    expect(s.kind == State::Kind::KvFull || (window > 0 && window <= s.window), "window ", window,
+    expect(latent || s.kind == State::Kind::KvFull || (window > 0 && window <= s.window), "window ", window,
            " does not fit the ring ", s.name, " of ", s.window);
   }
 
@@ -190,7 +230,10 @@ std::vector<Type> infer_state(const Graph& g, const Op& op) {
   if (op.kind == OpKind::rope) return rules.rope();
   if (op.kind == OpKind::attention) return rules.attention();
   if (op.kind == OpKind::attention_again) return rules.attention_again();
+  if (op.kind == OpKind::attention_sums) return rules.attention_sums();
   if (op.kind == OpKind::attn_block) return rules.attn_block();
+  if (op.kind == OpKind::ngram_embed) return rules.ngram_embed();
+  if (op.kind == OpKind::compress) return rules.compress();
   if (op.kind == OpKind::conv) return rules.conv();
   if (op.kind == OpKind::ssm_scan) return rules.ssm_scan();
   if (op.kind == OpKind::delta_rule) return rules.delta_rule();

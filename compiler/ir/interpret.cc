@@ -65,6 +65,10 @@ class RowOps : StepOps {
         return each2([](float a, float b) { return a * b; });
       case OpKind::mul_heads:
         return mul_heads();
+      case OpKind::dot_heads:
+        for (int64_t i = 0; i < in(0).rows(); i++)
+          out().data[size_t(i)] = dot(in(0).row(i), in(1).row(i), in(0).last());
+        return;
       case OpKind::act:
         return each([fn = op.fn()](float x) { return apply(fn, x); });
       case OpKind::softcap:
@@ -106,6 +110,8 @@ class RowOps : StepOps {
         return each_row([&, bias = vector("bias")](const float* x, float* y, int64_t n) {
           route_row(op, x, bias, n, y);
         });
+      case OpKind::route_by_token:
+        return route_by_token();
       case OpKind::quantize:
         out().data = in(0).data;
         return quantize_in_place(out());
@@ -122,7 +128,10 @@ class RowOps : StepOps {
       case OpKind::rope:
       case OpKind::attention:
       case OpKind::attention_again:
+      case OpKind::attention_sums:
       case OpKind::attn_block:
+      case OpKind::ngram_embed:
+      case OpKind::compress:
       case OpKind::conv:
       case OpKind::ssm_scan:
       case OpKind::delta_rule:
@@ -170,6 +179,18 @@ class RowOps : StepOps {
       if (position < 0 || position >= g_.weight(table).shape[0])
         throw_user("position ", position, " is past the table of positions");
       step_.read_row(table, position, out().row(int64_t(t)));
+    }
+  }
+
+  void route_by_token() {
+    WeightId table = op_.one("table")->weight;
+    std::vector<float> experts(size_t(op_.i64(AttrName::used)));
+    for (size_t t = 0; t < rows_.size(); t++) {
+      const int64_t token = rows_[t].token;
+      if (token < 0 || token >= g_.weight(table).shape[0])
+        throw_user("token ", token, " is not in the table of experts");
+      step_.read_row(table, token, experts.data());
+      route_by_token_row(op_, in(0).row(int64_t(t)), experts.data(), in(0).last(), out().row(int64_t(t)));
     }
   }
 

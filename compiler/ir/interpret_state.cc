@@ -22,12 +22,31 @@ class StateOps : StepOps {
     int64_t dims = op_.i64(AttrName::rope_dims), heads = in(0).dims[1], d = in(0).last();
     out().data = in(0).data;
     for (int64_t t = 0; t < in(0).dims[0]; t++)
-      turn_heads(out().row(t * heads), heads, d, dims, angles(rows_[t].position, dims));
+      turn_heads(out().row(t * heads), heads, d, dims,
+                 angles(std::max<int64_t>(0, rows_[t].position - op_.i64_or(AttrName::back, 0)), dims));
   }
 
   void attention() {
     Heads h{in(0).dims[1], in(1).dims[1], in(0).last(), in(2).last()};
     attend(in(0).data.data(), in(1).data.data(), in(2).data.data(), h);
+  }
+
+  void attention_sums() {
+    const Heads h{in(0).dims[1], in(1).dims[1], in(0).last(), in(2).last()};
+    const State& state = g_.state(op_.state);
+    const float *q = in(0).data.data(), *k = in(1).data.data(), *v = in(2).data.data();
+    if (state.kind == State::Kind::KvLatent) return attend_compressed(q, k, v, h, state.window);
+    attend(q, k, v, h);
+  }
+
+  void ngram_embed() {
+    WeightId table = op_.one("table")->weight;
+    const int64_t n = g_.weight(table).shape[1];
+    for (size_t t = 0; t < rows_.size(); t++) {
+      const std::vector<int64_t> rows = ngram_rows(op_, rows_[t].token, state_of(rows_[t]));
+      for (size_t h = 0; h < rows.size(); h++)
+        step_.read_row(table, rows[h], out().row(int64_t(t)) + int64_t(h) * n);
+    }
   }
 
   void attention_again() {
@@ -67,19 +86,27 @@ class StateOps : StepOps {
     if (op_.kind == OpKind::ssm_scan) r.decay_of_states = g_.weight(op_.one("a")->weight).shape.size() == 2;
     const State& state = g_.state(op_.state);
     for (size_t t = 0; t < rows_.size(); t++) {
-      Cache& cache = step_.cache_of(rows_[t]);
-      const int64_t p = rows_[t].position;
-      if (p != cache.length && p != 0)
-        throw_user("position ", p, " of a sequence of ", cache.length,
-                   " tokens: a recurrent state goes on, or begins anew");
-      if (p == 0) cache.k.assign(size_t(state.recurrent_size()), 0);
-      cache.length = p + 1;
-      recur_row(r, state, int64_t(t), cache.k.data());
+      r.position = rows_[t].position;
+      recur_row(r, state, int64_t(t), state_of(rows_[t]));
     }
   }
 
  private:
   using Cache = Interpreter::Cache;
+  static constexpr float kNoSum = -1e30f;
+
+  // A sequence's recurrent state as the row finds it.
+  float* state_of(const Row& row) {
+    Cache& cache = step_.cache_of(row);
+    const int64_t p = row.position;
+    if (p != cache.length && p != 0)
+      throw_user("position ", p, " of a sequence of ", cache.length,
+                 " tokens: a recurrent state goes on, or begins anew");
+    if (p == 0) cache.k.assign(size_t(g_.state(op_.state).recurrent_size()), 0);
+    cache.length = p + 1;
+    return cache.k.data();
+  }
+
   // Shapes of the attention at hand, from the op's attributes or operands.
   struct Heads {
     int64_t q, kv, d, dv;
@@ -127,8 +154,9 @@ class StateOps : StepOps {
     return cos_sin;
   }
 
-  void turn_heads(float* x, int64_t heads, int64_t head_dim, int64_t dims,
-                  const std::vector<float>& cos_sin) {
+  void turn_heads(float* x, int64_t heads, int64_t head_dim, int64_t dims, std::vector<float> cos_sin) {
+    if (op_.i64_or(AttrName::inverse, 0))
+      for (size_t i = 1; i < cos_sin.size(); i += 2) cos_sin[i] = -cos_sin[i];
     for (int64_t h = 0; h < heads; h++)
       turn(x + h * head_dim, cos_sin.data(), dims, op_.i64(AttrName::rope_neox));
   }
@@ -155,15 +183,49 @@ class StateOps : StepOps {
     attend_rows(q, h);
   }
 
+  // The same of a kv_latent state: one row of every so many is kept.
+  void attend_compressed(const float* q, const float* k, const float* v, const Heads& h, int64_t every) {
+    for (size_t t = 0; t < rows_.size(); t++) {
+      Cache& cache = step_.cache_of(rows_[t]);
+      const int64_t p = rows_[t].position, kept = (p + 1) / every;
+      if (p < 0 || p > cache.length)
+        throw_user("position ", p, " of a sequence of ", cache.length, " tokens");
+      cache.length = p + 1;
+      cache.k.resize(size_t(kept * h.kv * h.d));
+      cache.v.resize(size_t(kept * h.kv * h.dv));
+      if ((p + 1) % every != 0) continue;
+      std::copy_n(k + t * h.kv * h.d, h.kv * h.d, cache.k.end() - h.kv * h.d);
+      std::copy_n(v + t * h.kv * h.dv, h.kv * h.dv, cache.v.end() - h.kv * h.dv);
+    }
+    for (size_t t = 0; t < rows_.size(); t++)
+      for (int64_t head = 0; head < h.q; head++) {
+        const int64_t seen = (rows_[t].position + 1) / every;
+        *sum_of(t, head, h) = kNoSum;
+        if (seen == 0) continue;
+        attend_head(q + (t * h.q + head) * h.d, step_.cache_of(rows_[t]), seen - 1, head, h, y_of(t, head, h),
+                    sum_of(t, head, h));
+      }
+  }
+
   void attend_rows(const float* q, const Heads& h) {
     for (size_t t = 0; t < rows_.size(); t++)
       for (int64_t head = 0; head < h.q; head++)
         attend_head(q + (t * h.q + head) * h.d, step_.cache_of(rows_[t]), rows_[t].position, head, h,
-                    out().data.data() + (t * h.q + head) * h.dv);
+                    y_of(t, head, h), sum_of(t, head, h));
   }
 
+  // Rows of attention_sums have a number for each head behind the values.
+  bool has_sums() const { return op_.kind == OpKind::attention_sums; }
+  float* y_of(size_t t, int64_t head, const Heads& h) {
+    return out().data.data() + int64_t(t) * h.q * (h.dv + has_sums()) + head * h.dv;
+  }
+  float* sum_of(size_t t, int64_t head, const Heads& h) {
+    return has_sums() ? y_of(t, h.q, h) + head : nullptr;
+  }
+
+  // log_sum: what the softmax divides by, or null.
   void attend_head(const float* q, const Cache& cache, int64_t position, int64_t head, const Heads& h,
-                   float* y) {
+                   float* y, float* log_sum) {
     int64_t window = op_.i64(AttrName::window), kv = head / (h.q / h.kv);
     int64_t first = window > 0 ? std::max<int64_t>(0, position + 1 - window) : 0;
     double scale = op_.f32(AttrName::scale), cap = op_.f32_or(AttrName::cap, 0);
@@ -185,6 +247,7 @@ class StateOps : StepOps {
     if (sinks) top = std::max(top, sinks[head]);
     double sum = sinks ? std::exp(double(sinks[head]) - top) : 0;
     for (float& s : score) sum += s = std::exp(s - top);
+    if (log_sum) *log_sum = float(top + std::log(sum));
     for (int64_t p = first; p <= last; p++) {
       float share = float(score[p - first] / sum);
       const float* value = &cache.v[(p * h.kv + kv) * h.dv];
@@ -201,7 +264,9 @@ void interpret_state(Interpreter::Step& step) {
   if (kind == OpKind::rope) return ops.rope();
   if (kind == OpKind::attention) return ops.attention();
   if (kind == OpKind::attention_again) return ops.attention_again();
+  if (kind == OpKind::attention_sums) return ops.attention_sums();
   if (kind == OpKind::attn_block) return ops.attn_block();
+  if (kind == OpKind::ngram_embed) return ops.ngram_embed();
   ops.recur();
 }
 

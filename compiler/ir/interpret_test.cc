@@ -70,6 +70,9 @@ TEST(Interpret, PlainOps) {
   expect_near(eval("%y = act(%x) {fn = gelu_tanh}", 2, 1), {0, 0.8411920f});
   expect_near(eval("%y = act(%x) {fn = gelu_erf}", 2, 1), {0, 0.8413447f});
   expect_near(eval("%y = act(%x) {fn = relu2}", 2, 2), {0, 1, 1, 4});
+  expect_near(eval("%y = act(%x) {fn = root_softplus}", 2, 1), {0.8325546f, 1.1459550f});
+  expect_near(eval("%y = scale(%x) {by = -4}\n%z = act(%y) {fn = signed_root}", 2, 1), {0, -2});
+  expect_near(eval("%h = heads(%x) {heads = 2}\n%y = dot_heads(%h, %h)", 4, 2), {1, 13, 5, 25});
 }
 
 TEST(Interpret, Rope) {
@@ -218,6 +221,60 @@ TEST(Interpret, ChunksAndDecodeAgreeWithOneRun) {
     }
     expect_near(got, whole.data, 1e-4f);
   }
+}
+
+// Rows 0, 1, ... of a table of one column count from 1.
+TEST(Interpret, NgramsAreHashedFromTheLastTokens) {
+  auto y = eval(
+      "%y = ngram_embed(s, rows, table = weight \"t\": f32[30, 1]) {multipliers = [1, 3], sizes = [7], "
+      "begins = [20], "
+      "end_token = 2}",
+      1, 5, ", s: conv[window 1, heads 1, dim 1]");
+  // Tokens 0 to 4, before them the end token or, behind 2, itself again: token ^ 3 * before.
+  const int before[] = {2, 0, 1, 2, 3};
+  std::vector<float> want;
+  for (int t = 0; t < 5; t++) want.push_back(float(1 + 20 + (t ^ 3 * before[t]) % 7));
+  expect_near(y, want);
+}
+
+TEST(Interpret, CompressedRowsComeAtTheEndOfTheirBlocks) {
+  const std::string op =
+      "%z = scale(%x) {by = 0}\n%y = compress(%x, %z, s, rows, ape = weight \"e0\": f32[2, 2]) ";
+  // Scores are ape alone, which counts from 1: of both rows of a block they differ by 2.
+  auto y = eval(op + "{every = 2}", 2, 5, ", s: conv[window 2, heads 1, dim 4]");
+  const float w = 1 / (1 + std::exp(-2.0f));  // of the second row
+  expect_near(y, {0, 0, w, 1 + w, 0, 0, 2 + w, 3 + w, 0, 0});
+  // The first column of the block before and the second of this one; before the first block there is none.
+  auto both = eval(op + "{every = 2, overlap = true}", 2, 4, ", s: conv[window 4, heads 1, dim 4]");
+  const float a = std::exp(1.0f), b = std::exp(3.0f), c = std::exp(2.0f), d = std::exp(4.0f);
+  expect_near(both, {0, (c * 1 + d * 2) / (c + d), 0, (b * 1 + c * 3 + d * 4) / (a + b + c + d)});
+}
+
+// Attention that is cut in two and joined by its sums is attention; compressed rows are those at the ends of blocks.
+TEST(Interpret, SumsJoinTwoAttentions) {
+  const std::string heads = "%h = heads(%x) {heads = 1}\n";
+  const std::string states = ",\n kv: kv_full[heads 1, dim 2], la: kv_latent[window 2, heads 1, dim 2]";
+  auto whole = eval(heads + "%y = attention(%h, %h, %h, kv, rows) {scale = 0.1, window = 0}", 2, 6, states);
+  auto sums =
+      eval(heads + "%y = attention_sums(%h, %h, %h, kv, rows) {scale = 0.1, window = 0}", 2, 6, states);
+  for (int t = 0; t < 6; t++) {
+    double sum = 0;
+    for (int p = 0; p <= t; p++) sum += std::exp(0.1 * (t * p + (t + 1) * (p + 1)));
+    expect_near({sums[3 * t], sums[3 * t + 1], sums[3 * t + 2]},
+                {whole[2 * t], whole[2 * t + 1], float(std::log(sum))});
+  }
+  auto far = eval(heads + "%y = attention_sums(%h, %h, %h, la, rows) {scale = 0, window = 0}", 2, 6, states);
+  expect_near(far, {0, 0, -1e30f, 1, 2, 0, 1, 2, 0, 2, 3, std::log(2.0f), 2, 3, std::log(2.0f), 3, 4,
+                    std::log(3.0f)});
+}
+
+TEST(Interpret, ExpertsOfATokenAreThoseOfItsTable) {
+  // The table's rows count from 1: token 0 has experts 1 and 2, token 1 has 3 and 4.
+  auto y =
+      eval("%y = route_by_token(%x, rows.token, table = weight \"t\": i32[100, 2]) {fn = sigmoid, used = 2}",
+           5, 2);
+  auto s = [](float x) { return 1 / (1 + std::exp(-x)); };
+  expect_near(y, {0, s(1), s(2), 0, 0, 0, 0, 0, s(4), s(5)});
 }
 
 TEST(Interpret, RefusesWhatHasNoMeaning) {

@@ -23,8 +23,8 @@ constexpr AttrInfo kAttrs[] = {
 #undef ATTR
 };
 
-constexpr std::array kFns = {"gelu_tanh", "gelu_erf", "gelu_quick", "silu",    "relu",
-                             "relu2",     "sigmoid",  "tanh",       "softplus"};
+constexpr std::array kFns = {"gelu_tanh", "gelu_erf", "gelu_quick", "silu",          "relu",       "relu2",
+                             "sigmoid",   "tanh",     "softplus",   "root_softplus", "signed_root"};
 constexpr std::array kElems = {"f32", "f16", "bf16", "i32", "q16"};
 constexpr std::array kStates = {"kv_full", "kv_ring", "kv_latent", "conv", "ssm", "encoder"};
 
@@ -81,6 +81,10 @@ Attr& find_or_add(Op& op, AttrName name) {
 const OpInfo& info(OpKind kind) { return kOps[size_t(kind)]; }
 bool is_view(OpKind kind) {
   return kind == OpKind::slice || kind == OpKind::heads || kind == OpKind::merge_heads;
+}
+
+bool looks_up(OpKind kind) {
+  return kind == OpKind::embed || kind == OpKind::embed_position || kind == OpKind::ngram_embed;
 }
 int op_count() { return int(std::size(kOps)); }
 
@@ -166,10 +170,17 @@ int64_t Op::i64_or(AttrName name, int64_t other) const {
   return a ? a->i : other;
 }
 
+const std::vector<int64_t>& Op::list(AttrName name) const {
+  const Attr* a = find(name);
+  GC_CHECK(a, "op ", info(kind).name, " has no attribute ", info(name).name);
+  return a->list;
+}
+
 Fn Op::fn() const { return Fn(i64(AttrName::fn)); }
 Elem Op::out() const { return Elem(i64_or(AttrName::out, int64_t(Elem::F32))); }
 void Op::set_f32(AttrName name, double v) { find_or_add(*this, name).f = float(v); }
 void Op::set_i64(AttrName name, int64_t v) { find_or_add(*this, name).i = v; }
+void Op::set_list(AttrName name, std::vector<int64_t> v) { find_or_add(*this, name).list = std::move(v); }
 
 void Op::erase(AttrName name) {
   std::erase_if(attrs, [&](const Attr& a) { return a.name == name; });

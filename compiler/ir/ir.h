@@ -39,7 +39,20 @@ enum class AttrName : uint8_t {
 // Element types of values. Q16 is the 16-bit block-quantized activation of compiler/quant/activation.h.
 enum class Elem : uint8_t { F32, F16, BF16, I32, Q16 };
 
-enum class Fn : uint8_t { gelu_tanh, gelu_erf, gelu_quick, silu, relu, relu2, sigmoid, tanh, softplus };
+// root_softplus: sqrt(softplus(x)); signed_root: sqrt(max(|x|, 1e-6)) with the sign of x, 0 for 0.
+enum class Fn : uint8_t {
+  gelu_tanh,
+  gelu_erf,
+  gelu_quick,
+  silu,
+  relu,
+  relu2,
+  sigmoid,
+  tanh,
+  softplus,
+  root_softplus,
+  signed_root
+};
 
 // A dimension: a constant, or one of the sizes known only at run time.
 struct Dim {
@@ -111,7 +124,8 @@ struct State {
   enum class Kind : uint8_t { KvFull, KvRing, KvLatent, Conv, Ssm, Encoder };
   std::string name;
   Kind kind = Kind::KvFull;
-  int64_t window = 0;            // KvRing: positions that an attention can see; Conv: earlier rows kept
+  // KvRing: positions that an attention can see; Conv: rows kept; KvLatent: positions that one row kept stands for.
+  int64_t window = 0;
   int64_t heads = 0;             // kv heads; of Ssm: matrices [k_dim, v_dim]; of Conv: 1
   int64_t k_dim = 0, v_dim = 0;  // size of a key and of a value head; of Conv both: channels
 
@@ -124,6 +138,7 @@ struct Attr {
   AttrName name;
   double f = 0;   // f32
   int64_t i = 0;  // i64, flag, and the enums fn and elem by number
+  std::vector<int64_t> list;
   bool operator==(const Attr&) const = default;
 };
 
@@ -141,10 +156,12 @@ struct Op {
   double f32_or(AttrName name, double other) const;
   int64_t i64(AttrName name) const;
   int64_t i64_or(AttrName name, int64_t other) const;
+  const std::vector<int64_t>& list(AttrName name) const;
   Fn fn() const;
   Elem out() const;  // attribute out, default F32
   void set_f32(AttrName name, double v);
   void set_i64(AttrName name, int64_t v);
+  void set_list(AttrName name, std::vector<int64_t> v);
   void erase(AttrName name);
   // The uses of one slot, in order (by number, or by its name in ops.def).
   std::vector<WeightUse> slot(std::string_view name) const;
@@ -188,11 +205,13 @@ struct OpInfo {
 const OpInfo& info(OpKind kind);
 // Its result is its operand's memory, seen otherwise: it computes nothing.
 bool is_view(OpKind kind);
+// It takes single rows of its table, by numbers that the step's rows give.
+bool looks_up(OpKind kind);
 std::optional<OpKind> op_by_name(std::string_view name);
 int op_count();
 bool reads(OpKind kind, std::string_view what);  // "state", "rows", "position", ...
 
-enum class AttrType : uint8_t { f32, i64, flag, fn, elem };
+enum class AttrType : uint8_t { f32, i64, flag, fn, elem, list };
 struct AttrInfo {
   const char* name;
   AttrType type;

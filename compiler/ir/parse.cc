@@ -378,6 +378,16 @@ class Parser {
         op.set_i64(*name, int64_t(*elem));
         return;
       }
+      case AttrType::list: {
+        std::vector<int64_t> list;
+        lex_.expect("[");
+        for (bool first = true; !lex_.accept("]"); first = false) {
+          if (!first) lex_.expect(",");
+          list.push_back(lex_.integer("a value"));
+        }
+        op.set_list(*name, std::move(list));
+        return;
+      }
     }
   }
 

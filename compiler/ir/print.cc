@@ -181,6 +181,11 @@ class Printer {
         case AttrType::elem:
           s += name(Elem(a.i));
           break;
+        case AttrType::list:
+          s += "[";
+          for (size_t i = 0; i < a.list.size(); i++) s += (i ? ", " : "") + number(a.list[i]);
+          s += "]";
+          break;
       }
     }
     return s;

@@ -1,7 +1,9 @@
 #include "compiler/ir/recur.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "compiler/base/error.h"
 
@@ -15,18 +17,51 @@ const float* row_of(const Tensor& x, int64_t t) {
 float* row_of(Tensor& x, int64_t t) { return x.data.data() + t * (int64_t(x.data.size()) / x.dims[0]); }
 
 void conv_row(const Recurrence& r, const State& state, int64_t t, float* s) {
-  const int64_t kept = state.window, channels = state.v_dim;
+  const int64_t kept = state.window, channels = state.v_dim, dilation = r.op.i64_or(AttrName::dilation, 1);
+  const int64_t before = kept / dilation;  // taps but the last
   const float *x = row_of(*r.in[0], t), *taps = r.weight("taps"), *bias = r.weight("bias");
   float* y = row_of(*r.out, t);
   for (int64_t c = 0; c < channels; c++) {
-    const float* w = taps + c * (kept + 1);
-    float sum = w[kept] * x[c];
-    for (int64_t j = 0; j < kept; j++) sum += w[j] * s[j * channels + c];
+    const float* w = taps + c * (before + 1);
+    float sum = w[before] * x[c];
+    for (int64_t j = 0; j < before; j++) sum += w[j] * s[j * dilation * channels + c];
     if (bias) sum += bias[c];
     y[c] = r.op.has(AttrName::fn) ? apply(r.op.fn(), sum) : sum;
   }
   std::copy(s + channels, s + kept * channels, s);
   std::copy_n(x, channels, s + (kept - 1) * channels);
+}
+
+// y of one column of compress: softmax over scores, times values, of the rows that count.
+struct Pool {
+  double top = -std::numeric_limits<double>::infinity(), sum = 0, values = 0;
+  void add(double score, double value) {
+    const double most = std::max(top, score), keep = std::exp(top - most), take = std::exp(score - most);
+    sum = sum * keep + take;
+    values = values * keep + take * value;
+    top = most;
+  }
+};
+
+// s: [kept][x | scores].
+void compress_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t every = r.op.i64(AttrName::every), kept = state.window, columns = state.v_dim / 2;
+  const int64_t p = r.position, halves = kept / every, n = columns / halves;
+  const float *x = row_of(*r.in[0], t), *score = row_of(*r.in[1], t);
+  const float* ape = r.weight("ape") + p % every * columns;
+  float* row = s + p % kept * 2 * columns;
+  for (int64_t c = 0; c < columns; c++) row[c] = x[c], row[columns + c] = score[c] + ape[c];
+  if ((p + 1) % every != 0) return;
+  float* y = row_of(*r.out, t);
+  for (int64_t c = 0; c < n; c++) {
+    Pool pool;
+    for (int64_t j = std::max<int64_t>(0, p + 1 - kept); j <= p; j++) {
+      const int64_t half = halves == 2 && j > p - every ? n : 0;
+      const float* from = s + j % kept * 2 * columns + half + c;
+      pool.add(from[columns], from[0]);
+    }
+    y[c] = float(pool.values / pool.sum);
+  }
 }
 
 // One head: S [k, v] becomes decay S + key u^T; y = query S. `decay` of each row of S.
@@ -101,6 +136,8 @@ void recur_row(const Recurrence& r, const State& state, int64_t t, float* s) {
   switch (r.op.kind) {
     case OpKind::conv:
       return conv_row(r, state, t, s);
+    case OpKind::compress:
+      return compress_row(r, state, t, s);
     case OpKind::ssm_scan:
       return ssm_row(r, state, t, s);
     case OpKind::delta_rule:
@@ -110,6 +147,28 @@ void recur_row(const Recurrence& r, const State& state, int64_t t, float* s) {
     default:
       throw_internal("op ", info(r.op.kind).name, " is no recurrence");
   }
+}
+
+std::vector<int64_t> ngram_rows(const Op& op, int64_t token, float* s) {
+  const auto &multipliers = op.list(AttrName::multipliers), &sizes = op.list(AttrName::sizes),
+             &begins = op.list(AttrName::begins);
+  const int64_t end = op.i64(AttrName::end_token);
+  const size_t n = multipliers.size(), each = sizes.size() / (n - 1);
+  uint64_t hash = uint64_t(token) * uint64_t(multipliers[0]);
+  std::vector<int64_t> rows;
+  bool ended = false;
+  for (size_t i = 1; i < n; i++) {
+    const int64_t before = std::bit_cast<int32_t>(s[i - 1]) - int64_t(1);
+    ended = ended || before < 0 || before == end;
+    hash ^= uint64_t(ended ? end : before) * uint64_t(multipliers[i]);
+    for (size_t h = 0; h < each; h++) {
+      const size_t at = rows.size();
+      rows.push_back(begins[at] + int64_t(hash % uint64_t(sizes[at])));
+    }
+  }
+  std::copy_backward(s, s + n - 2, s + n - 1);
+  s[0] = std::bit_cast<float>(int32_t(token + 1));
+  return rows;
 }
 
 }  // namespace gc::ir

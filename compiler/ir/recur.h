@@ -18,6 +18,7 @@ struct Recurrence {
   std::map<std::string_view, const float*> weights;  // by slot, all of each
   Tensor* out;
   bool decay_of_states = false;  // a of ssm_scan is [H, N]
+  int64_t position = 0;          // of the row at hand
 
   const float* weight(std::string_view slot) const {
     auto at = weights.find(slot);
@@ -28,5 +29,9 @@ struct Recurrence {
 // Row t of an op whose kind has a recurrent state. `s` is its sequence's state: of Conv [window, channels], the oldest
 // row first, of Ssm [heads, k_dim, v_dim].
 void recur_row(const Recurrence& r, const State& state, int64_t t, float* s);
+
+// The rows of its table that an ngram_embed's token takes, of each head. `s` holds the tokens before it, the latest first,
+// each the bits of an i32 that is larger by 1, and goes on.
+std::vector<int64_t> ngram_rows(const Op& op, int64_t token, float* s);
 
 }  // namespace gc::ir

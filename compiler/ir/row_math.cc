@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "compiler/base/error.h"
 #include "compiler/ir/interpret.h"
 
 // The one hot loop is compiled for wider vectors too and picked when the program is loaded; the rest is baseline.
@@ -80,7 +81,7 @@ std::vector<bool> open_experts(const std::vector<float>& score, int64_t groups, 
   return open;
 }
 
-// The experts of a token, each with its probability: y is 0 for those not chosen.
+// The experts of greatest score, each with its probability: y is 0 for those not chosen.
 void choose(const Op& op, const std::vector<float>& p, const float* bias, float* y) {
   const int64_t n = int64_t(p.size()), used = op.i64(AttrName::used), groups = op.i64_or(AttrName::groups, 1);
   std::vector<float> score = p;
@@ -105,18 +106,41 @@ void softmax(std::vector<float>& x) {
   for (float& v : x) v = float(v / sum);
 }
 
-void route_row(const Op& op, const float* x, const float* bias, int64_t n, float* y) {
+namespace {
+
+std::vector<float> probabilities(const Op& op, const float* x, int64_t n) {
   std::vector<float> p(x, x + n);
   if (op.has(AttrName::fn)) {
     for (float& v : p) v = apply(op.fn(), v);
   } else {  // among the chosen alone it is the softmax of all, divided by the sum of the chosen
     softmax(p);
   }
-  choose(op, p, bias, y);
+  return p;
+}
+
+// The weights of the chosen, as the op has them.
+void scale_weights(const Op& op, int64_t n, float* y) {
   float sum = std::accumulate(y, y + n, 0.0f), by = float(op.f32_or(AttrName::by, 1));
   if (op.i64_or(AttrName::norm, 0)) by /= std::max(sum, 0x1p-14f);
   if (op.i64_or(AttrName::chosen, 0)) by /= sum;
   for (int64_t e = 0; e < n; e++) y[e] *= by;
+}
+
+}  // namespace
+
+void route_row(const Op& op, const float* x, const float* bias, int64_t n, float* y) {
+  choose(op, probabilities(op, x, n), bias, y);
+  scale_weights(op, n, y);
+}
+
+void route_by_token_row(const Op& op, const float* x, const float* experts, int64_t n, float* y) {
+  const std::vector<float> p = probabilities(op, x, n);
+  for (int64_t i = 0; i < op.i64(AttrName::used); i++) {
+    const auto e = int64_t(experts[i]);
+    if (e < 0 || e >= n) throw_user("expert ", e, " of ", n, " in a table of experts");
+    y[e] = p[size_t(e)];
+  }
+  scale_weights(op, n, y);
 }
 
 void mix_row(const float* x, const float* factors, double plus, int64_t from, int64_t to, int64_t n,
@@ -187,6 +211,10 @@ float apply(Fn fn, float x) {
       return std::tanh(x);
     case Fn::softplus:
       return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x)));
+    case Fn::root_softplus:
+      return std::sqrt(apply(Fn::softplus, x));
+    case Fn::signed_root:
+      return x == 0 ? 0 : std::copysign(std::sqrt(std::max(std::abs(x), 1e-6f)), x);
   }
   return x;
 }

@@ -20,6 +20,8 @@ void turn(float* x, const float* cos_sin, int64_t dims, bool neox);
 void softmax(std::vector<float>& x);
 // Of op route, whose y is 0: a token's logits over n experts.
 void route_row(const Op& op, const float* x, const float* bias, int64_t n, float* y);
+// Of op route_by_token: `experts` is the token's row of the table.
+void route_by_token_row(const Op& op, const float* x, const float* experts, int64_t n, float* y);
 // y[j] = sum over i < from of (factors[j * from + i] + plus) * x[i], for j < to, rows of n.
 void mix_row(const float* x, const float* factors, double plus, int64_t from, int64_t to, int64_t n,
              float* y);

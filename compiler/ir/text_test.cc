@@ -21,7 +21,10 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     cv: conv[window 3, heads 1, dim 64],
     ss: ssm[heads 2, dim 32],
     dr: ssm[heads 2, dim 32],
-    da: ssm[heads 2, dim 32]) -> logits: f32[R, 96], "odd \"name\"\x07": f32[T, 64] {
+    da: ssm[heads 2, dim 32],
+    fs: kv_latent[window 4, heads 2, k_dim 32, v_dim 64],
+    co: conv[window 8, heads 1, dim 128],
+    to: conv[window 2, heads 1, dim 1]) -> logits: f32[R, 96], "odd \"name\"\x07": f32[T, 64] {
   weight "never used": q4_0[32]
   %x0 = embed(rows.token, table = weight "token_embd.weight": q8_0[96, 64]) {scale = 8}
   %ln = layer_norm(%x0, weight = weight "ln.weight": f32[64], bias = weight "ln.bias": f32[64]) {eps = 1e-05}
@@ -34,9 +37,11 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
   layer 1 (%x1) {
     %x1, %n1 = residual_norm(%x0, %sc, post = weight "post": f32[64], pre = weight "pre": f32[64]) {eps = 1e-06}
     %h = heads(%n1) {heads = 2}
+    %ng = ngram_embed(to, rows, table = weight "ngrams": q8_0[40, 32]) {end_token = 2, multipliers = [3, -1, 9007199254740993], sizes = [8, 32], begins = [0, 8]}
     %pe = embed_position(rows.position, table = weight "pos": f32[16, 64])
     %t = rope(%h, rows.position, factors = weight "f": f32[16], long_factors = weight "lf": f32[16]) {rope_base = 500000, rope_scale = 1, rope_short = 64, rope_dims = 32, rope_neox = false}
     %ty = rope(%t, rows.position) {rope_base = 500000, rope_scale = 0.25, rope_low = 2, rope_high = 9, rope_magnitude = 1.125, rope_limit = 4096, rope_dims = 32, rope_neox = false}
+    %tb = rope(%t, rows.position) {rope_base = 500000, rope_scale = 1, rope_dims = 32, rope_neox = false, inverse = true, back = 3}
     %wg = weigh(%n1, weight = weight "wg": f32[32]) {inverse = true}
     %sh = shift(%wg, weight = weight "sh": f32[64])
     %cl = clamp(%sh) {limit = 8}
@@ -53,7 +58,10 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %w = concat(%n1, %n1)
     %vh = heads(%w) {heads = 2}
     %at = attention(%t, %kh, %vh, "rows", rows, bias = weight "sb": f32[64]) {scale = 1, buckets = 32, window = 0, ahead = true}
-    %aa = attention_again(%t, "rows", rows, sinks = weight "s": f32[2]) {scale = 1, window = 0}
+    %as = attention_sums(%t, %kh, %vh, fs, rows, sinks = weight "s": f32[2]) {scale = 1, window = 0}
+    %dh = dot_heads(%kh, %t)
+    %ac = act(%dh) {fn = signed_root}
+    %aa = attention_again(%t, "rows", rows, sinks = weight "s") {scale = 1, window = 0}
     %r1 = slice(%k) {begin = 0, size = 32}
     %mf = slice(%k) {begin = 0, size = 4}
     %mx = mix(%kh, %mf) {plus = 1}
@@ -67,11 +75,13 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %g3 = glu(%g2, %k) {fn = silu, out = q16}
     %g4 = matmul_glu(%g3, gate = [weight "gu": q4_0[128, 64] rows[0:64]], up = [weight "gu" rows[64:]]) {fn = relu2}
     %cv = conv(%k, cv, rows, taps = weight "tp": f32[64, 4], bias = weight "cb": f32[64]) {fn = silu}
+    %cm = compress(%k, %cv, co, rows, ape = weight "ape": f32[4, 64]) {every = 4, overlap = true}
     %ch = heads(%cv) {heads = 2}
     %ss = ssm_scan(%ch, %ga, %ch, %ch, ss, rows, a = weight "sa": f32[2], d = weight "sd": f32[2])
     %dr = delta_rule(%ch, %ch, %ss, %ga, %ga, dr, rows) {scale = 0.5, in_turn = true}
     %da = decay_attention(%ch, %ch, %dr, da, rows) {scale = 1, by = 0.5, alibi = 8}
     %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
+    %rt = route_by_token(%k, rows.token, table = weight "experts of": i32[96, 4]) {by = 2.5, fn = root_softplus, used = 4, norm = true}
     %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, limit_out = true, fn = gelu_quick, used = 4, joined = true, up_add = 1, gate_cap = 4, up_cap = 25}
     %eo = experts_out(%ei, %ro, down = weight "ed": f32[64, 64, 32]) {weigh = true}
     %"odd \"name\"\x07" = add(%g4, %k)

@@ -60,7 +60,8 @@ class Verifier {
   static void check_state(const State& s) {
     switch (s.kind) {
       case State::Kind::KvRing:
-        GC_CHECK(s.window > 0, "state ", s.name, " is a ring without a window");
+      case State::Kind::KvLatent:
+        GC_CHECK(s.window > 0, "state ", s.name, " is a ", name(s.kind), " without a window");
         [[fallthrough]];
       case State::Kind::KvFull:
         GC_CHECK(s.heads > 0 && s.k_dim > 0 && s.v_dim > 0, "state ", s.name, " has no sizes");
@@ -73,7 +74,6 @@ class Verifier {
         GC_CHECK(s.window == 0 && s.heads > 0 && s.k_dim > 0 && s.v_dim > 0, "state ", s.name,
                  " has no sizes");
         return;
-      case State::Kind::KvLatent:
       case State::Kind::Encoder:
         return;
     }
@@ -110,7 +110,9 @@ class Verifier {
     for (const WeightUse& use : op.weights) {
       if (!use.weight.valid()) continue;
       const Weight& w = g_.weight(use.weight);
-      GC_CHECK(info(w.format).kind != FormatKind::kInt, where, ": weight '", w.name, "' is of integers");
+      const bool numbers = op.kind == OpKind::route_by_token;
+      GC_CHECK(numbers || info(w.format).kind != FormatKind::kInt, where, ": weight '", w.name,
+               "' is of integers");
     }
   }
 

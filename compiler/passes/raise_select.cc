@@ -39,8 +39,10 @@ bool is_row_wise(OpKind kind) {
       return true;
     case OpKind::embed:
     case OpKind::embed_position:
+    case OpKind::ngram_embed:
     case OpKind::temper:
     case OpKind::mul_heads:
+    case OpKind::dot_heads:
     case OpKind::mix:
     case OpKind::rescale:
     case OpKind::add_heads:
@@ -52,10 +54,13 @@ bool is_row_wise(OpKind kind) {
     case OpKind::rope:
     case OpKind::attention:
     case OpKind::attention_again:
+    case OpKind::attention_sums:
+    case OpKind::compress:
     case OpKind::conv:
     case OpKind::ssm_scan:
     case OpKind::delta_rule:
     case OpKind::decay_attention:
+    case OpKind::route_by_token:
     case OpKind::select:
     case OpKind::residual_norm:
     case OpKind::attn_block:

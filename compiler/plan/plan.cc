@@ -37,9 +37,12 @@ Split split_of(OpKind kind) {
       return Split::Experts;
     case OpKind::attention:
     case OpKind::attention_again:
+    case OpKind::attention_sums:
     case OpKind::attn_block:
       return Split::Units;
     case OpKind::conv:
+    case OpKind::compress:
+    case OpKind::ngram_embed:
     case OpKind::ssm_scan:
     case OpKind::delta_rule:
     case OpKind::decay_attention:
@@ -51,6 +54,7 @@ Split split_of(OpKind kind) {
     case OpKind::clamp:
     case OpKind::temper:
     case OpKind::mul_heads:
+    case OpKind::dot_heads:
     case OpKind::mix:
     case OpKind::rescale:
     case OpKind::add_heads:
@@ -72,6 +76,7 @@ Split split_of(OpKind kind) {
     case OpKind::glu:
     case OpKind::residual_norm:
     case OpKind::route:
+    case OpKind::route_by_token:
       return Split::Rows;
   }
   throw_internal("an op without a split");
@@ -118,7 +123,7 @@ class Planner {
       throw_unsupported(ir::info(op.kind).name, " of '", value, "' on ", backend_.name(), ": ", missing);
     }
     for (const ir::State& state : graph().states)
-      if (state.kind == ir::State::Kind::KvLatent || state.kind == ir::State::Kind::Encoder)
+      if (state.kind == ir::State::Kind::Encoder)
         throw_unsupported("state '", state.name, "' of kind ", ir::name(state.kind), " has no kernels");
   }
 
@@ -145,7 +150,8 @@ class Planner {
     std::map<std::pair<uint32_t, int64_t>, int32_t> group_of;
     for (const ir::State& state : graph().states) {
       const uint32_t kind = group_kind(state.kind);
-      const int64_t window = kind == GC_STATE_KV_RING ? state.window : 0;
+      const bool by_window = kind == GC_STATE_KV_RING || kind == GC_STATE_KV_LATENT;
+      const int64_t window = by_window ? state.window : 0;
       auto [it, fresh] = group_of.try_emplace({kind, window}, static_cast<int32_t>(plan_.groups.size()));
       if (fresh) plan_.groups.push_back({kind, window, {}});
       if (plan_.groups.size() > GC_MAX_GROUPS)
@@ -352,7 +358,7 @@ class Planner {
     split_head_ = find_split_head();
     for (const bool tables : {false, true})
       for (const Op& op : graph().ops)
-        if ((op.kind == OpKind::embed || op.kind == OpKind::embed_position) == tables)
+        if (ir::looks_up(op.kind) == tables)
           for (const ir::WeightUse& use : op.weights) place_weight(op, use);
     for (const ir::Weight& weight : graph().weights)
       if (weight.source == ir::Weight::Source::RopeCoarse) {
@@ -401,8 +407,8 @@ class Planner {
     const ir::Weight& weight = graph().weight(use.weight);
     const bool experts =
         op.kind == OpKind::experts_in || op.kind == OpKind::experts_out || op.kind == OpKind::matmul_heads;
-    const bool matrix = op.kind == OpKind::embed || op.kind == OpKind::embed_position ||
-                        op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu || experts;
+    const bool matrix =
+        ir::looks_up(op.kind) || op.kind == OpKind::matmul || op.kind == OpKind::matmul_glu || experts;
     Packed packed;
     packed.weight = use.weight;
     packed.name = weight.name;
@@ -458,7 +464,8 @@ Plan make_plan(ir::Graph graph, const Backend& backend) { return Planner(std::mo
 int64_t kv_bytes(const Plan& plan, int kv_type, int64_t positions, int64_t chunk) {
   int64_t bytes = 0;
   for (const GroupPlan& group : plan.groups) {
-    int64_t blocks = round_up(positions, GC_KV_BLOCK) / GC_KV_BLOCK;
+    const int64_t span = GC_KV_BLOCK * (group.kind == GC_STATE_KV_LATENT ? group.window : 1);
+    int64_t blocks = round_up(positions, span) / span;
     if (group.kind == GC_STATE_KV_RING)
       blocks = std::min<int64_t>(
           blocks, gc_ring_blocks(static_cast<uint32_t>(group.window), static_cast<uint32_t>(chunk)));

@@ -97,8 +97,10 @@ std::string print(const Plan& plan) {
       out << (g.kind == GC_STATE_CONV ? "conv" : "ssm") << ", " << g.seq_bytes << " bytes a sequence\n";
       continue;
     }
-    out << (g.kind == GC_STATE_KV_RING ? cat("ring of window ", g.window) : "full") << ", block of "
-        << GC_KV_BLOCK << " positions: " << g.block_bytes[GC_KV_F32] << " bytes f32, "
+    out << (g.kind == GC_STATE_KV_RING     ? cat("ring of window ", g.window)
+            : g.kind == GC_STATE_KV_LATENT ? cat("one row of each ", g.window)
+                                           : "full")
+        << ", block of " << GC_KV_BLOCK << " positions: " << g.block_bytes[GC_KV_F32] << " bytes f32, "
         << g.block_bytes[GC_KV_F16] << " f16, " << g.block_bytes[GC_KV_BF16] << " bf16, "
         << g.block_bytes[GC_KV_Q8_0] << " q8_0\n";
   }

@@ -488,9 +488,10 @@ void dequantize_row(Format format, const void* src, float* dst, std::int64_t n) 
       return decode_floats<std::uint16_t>(bytes, dst, n, f32_of_bf16);
     case Format::F64:
       return decode_floats<double>(bytes, dst, n, [](double v) { return static_cast<float>(v); });
+    case Format::I32:  // of numbers of rows, which f32 holds
+      return decode_floats<std::int32_t>(bytes, dst, n, [](std::int32_t v) { return static_cast<float>(v); });
     case Format::I8:
     case Format::I16:
-    case Format::I32:
     case Format::I64:
       throw_internal("no decoder for ", name(format));
 // A block format needs its overload of decode above.

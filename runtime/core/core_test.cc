@@ -279,6 +279,35 @@ TEST(KvCache, RingHoldsWindowAndChunk) {
   for (uint32_t b = 0; b < 4; ++b) EXPECT_LT(kv.seqs()[0].tables[1].blocks[b], 4u);
 }
 
+// A latent group's block holds as many times as many positions as a row of it stands for.
+TEST(KvCache, LatentBlocksHoldMorePositions) {
+  gc_group groups[] = {{GC_STATE_KV_LATENT, 4, {4096, 2048, 0, 0}}, {GC_STATE_KV_FULL, 0, {64, 32, 0, 0}}};
+  gc_program program = kProgram;
+  program.groups = groups;
+  const KvOptions options = {.n_seqs = 1, .n_ctx = 1000, .chunk = 16, .kv_type = GC_KV_F16};
+  EXPECT_EQ(kv_table_blocks(groups[0], options), 4u);
+  EXPECT_EQ(kv_table_blocks(groups[1], options), 16u);
+  KvCache cache;
+  ASSERT_EQ(cache.init(program, options, libc_allocator()), kOk);
+  const uint32_t* blocks = cache.seqs()[0].tables[0].blocks;
+  const auto there = [&](uint32_t b) { return blocks[b] != 0xffffffffu; };
+  ASSERT_EQ(cache.grow(0, 1), kOk);
+  EXPECT_TRUE(there(0) && !there(1));
+  ASSERT_EQ(cache.grow(0, 256), kOk);
+  EXPECT_TRUE(there(0) && !there(1));
+  ASSERT_EQ(cache.grow(0, 257), kOk);
+  EXPECT_TRUE(there(1) && !there(2));
+  ASSERT_EQ(cache.grow(0, 1000), kOk);
+  EXPECT_TRUE(there(3));
+  std::vector<uint8_t> saved(cache.saved_bytes(0));
+  cache.save(0, saved.data());
+  EXPECT_EQ(cache.truncate(0, 256), 256u);
+  EXPECT_TRUE(there(0) && !there(1));
+  ASSERT_EQ(cache.load(0, {saved.data(), saved.size()}), kOk);
+  EXPECT_EQ(cache.length(0), 1000u);
+  EXPECT_TRUE(there(3));
+}
+
 TEST(KvCache, TruncatesRingsOnlyWithinWhatTheyHold) {
   KvCache kv;
   ASSERT_EQ(kv.init(kProgram, {2, 1000, 32, GC_KV_F16}, libc_allocator()), kOk);

@@ -10,13 +10,21 @@ namespace {
 
 constexpr uint32_t kState = 0, kSnapshot = 1, kSlots = 2;  // of a sequence in a recurrent group
 
-uint32_t blocks_for(uint32_t positions) { return positions / GC_KV_BLOCK + (positions % GC_KV_BLOCK != 0); }
-
 }  // namespace
+
+// Positions of a block: latent groups keep one row of every `window` of them.
+uint64_t block_span(const gc_group& group) {
+  return uint64_t{GC_KV_BLOCK} * (group.kind == GC_STATE_KV_LATENT && group.window != 0 ? group.window : 1);
+}
+
+uint32_t blocks_for(const gc_group& group, uint32_t positions) {
+  const uint64_t span = block_span(group);
+  return static_cast<uint32_t>(positions / span + (positions % span != 0));
+}
 
 uint32_t kv_table_blocks(const gc_group& group, const KvOptions& options) {
   if (!has_blocks(group)) return kSlots;
-  const uint32_t all = blocks_for(options.n_ctx);
+  const uint32_t all = blocks_for(group, options.n_ctx);
   if (group.kind != GC_STATE_KV_RING) return all;
   const uint32_t ring = gc_ring_blocks(group.window, options.chunk);
   return ring < all ? ring : all;
@@ -27,7 +35,7 @@ bool kv_pool_blocks(const gc_group& group, const KvOptions& options, uint32_t* n
   uint32_t seqs = options.n_seqs;
   if (!grows && !checked_add(seqs, options.n_held, &seqs)) return false;
   if (!checked_mul(kv_table_blocks(group, options), seqs, n)) return false;
-  return !grows || checked_add(*n, blocks_for(options.held_tokens), n);
+  return !grows || checked_add(*n, blocks_for(group, options.held_tokens), n);
 }
 
 uint64_t recurrent_pool_bytes(const gc_program& program, const KvOptions& options) {
@@ -107,7 +115,7 @@ Status KvCache::init_group(uint32_t g) {
   if (block == 0) return kErrUnsupported;
   Pool& pool = groups_[g];
   pool.table = kv_table_blocks(group, options_);
-  if (group.kind == GC_STATE_KV_RING && pool.table < blocks_for(options_.n_ctx)) goes_back_ = false;
+  if (group.kind == GC_STATE_KV_RING && pool.table < blocks_for(group, options_.n_ctx)) goes_back_ = false;
   uint32_t n = 0;
   if (!kv_pool_blocks(group, options_, &n) || !checked_mul<uint64_t>(block, n, &pool.bytes))
     return kErrMemory;
@@ -170,8 +178,9 @@ Status KvCache::grow(uint32_t s, uint32_t end) {
       if (seq.length == 0) memset(pools_[g] + seq.blocks[g][kState] * slot, 0, slot);
       continue;
     }
+    const gc_group& group = program_->groups[g];
     const uint32_t table = groups_[g].table;
-    for (uint32_t b = seq.length / GC_KV_BLOCK; b < blocks_for(end); ++b)
+    for (uint32_t b = static_cast<uint32_t>(seq.length / block_span(group)); b < blocks_for(group, end); ++b)
       if (const Status status = own_block(g, b, seq.length, &seq.blocks[g][b % table]); status != kOk)
         return status;
   }
@@ -185,7 +194,8 @@ Status KvCache::own_block(uint32_t g, uint32_t block, uint32_t length, uint32_t*
   if (*entry == kNone) return take(g, entry);
   if (groups_[g].uses[*entry] == 1) return kOk;
   const bool has_rows =
-      length > block * GC_KV_BLOCK;  // else a ring's, with rows that no window reaches any more
+      length >
+      block * block_span(program_->groups[g]);  // else a ring's, with rows that no window reaches any more
   uint32_t own = kNone;
   if (const Status status = has_rows ? own_copy(g, *entry, &own) : take(g, &own); status != kOk)
     return status;
@@ -203,7 +213,8 @@ uint32_t KvCache::reach(uint32_t s, uint32_t end) const {
     if (group.kind != GC_STATE_KV_RING) continue;
     // The next position needs the window before it; the ring holds the last `table` blocks that were written.
     const uint32_t from = end + 1 > group.window ? end + 1 - group.window : 0;
-    if (from < seq.loaded_from || from / GC_KV_BLOCK + groups_[g].table < blocks_for(seq.written)) end = 0;
+    if (from < seq.loaded_from || from / GC_KV_BLOCK + groups_[g].table < blocks_for(group, seq.written))
+      end = 0;
   }
   return end;
 }
@@ -230,8 +241,9 @@ void KvCache::give_from(uint32_t s, uint32_t end) {
   Seq& seq = seqs_[s];
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     if (!has_blocks(program_->groups[g])) continue;
-    const bool ring = program_->groups[g].kind == GC_STATE_KV_RING;
-    const uint32_t keep = ring && end != 0 ? groups_[g].table : blocks_for(end);
+    const gc_group& group = program_->groups[g];
+    const bool ring = group.kind == GC_STATE_KV_RING;
+    const uint32_t keep = ring && end != 0 ? groups_[g].table : blocks_for(group, end);
     for (uint32_t b = keep; b < groups_[g].table; ++b) give(g, &seq.blocks[g][b]);
   }
   seq.length = end;

@@ -12,11 +12,12 @@
 #include "runtime/core/kv_cache.h"
 
 namespace gcrt {
+
+uint32_t blocks_for(const gc_group& group, uint32_t positions);  // kv_cache.cc
+
 namespace {
 
 constexpr uint64_t kHead = 8, kGroupHead = 16;
-
-uint32_t blocks_for(uint32_t positions) { return positions / GC_KV_BLOCK + (positions % GC_KV_BLOCK != 0); }
 
 bool is_ring(const gc_group& group) { return group.kind == GC_STATE_KV_RING; }
 
@@ -31,12 +32,13 @@ uint64_t KvCache::unit_bytes(uint32_t g) const {
 KvCache::Range KvCache::held(uint32_t s, uint32_t g) const {
   const Seq& seq = seqs_[s];
   if (!has_blocks(program_->groups[g])) return {seq.kept, seq.length == 0 ? 0u : seq.kept == 0 ? 1u : 2u};
-  const uint32_t end = blocks_for(seq.length);
+  const gc_group& group = program_->groups[g];
+  const uint32_t end = blocks_for(group, seq.length);
   uint32_t first = 0;
-  if (is_ring(program_->groups[g])) {
-    const uint32_t written = blocks_for(seq.written);
+  if (is_ring(group)) {
+    const uint32_t written = blocks_for(group, seq.written);
     if (written > groups_[g].table) first = written - groups_[g].table;
-    first = max_of(first, blocks_for(seq.loaded_from));
+    first = max_of(first, blocks_for(group, seq.loaded_from));
   }
   return {min_of(first, end), end - min_of(first, end)};
 }
@@ -74,8 +76,9 @@ bool KvCache::may_hold(uint32_t g, Range range, uint32_t length) const {
   if (!has_blocks(program_->groups[g]))
     return length == 0 ? range.first == 0 && range.count == 0
                        : range.first <= length && range.count == (range.first == 0 ? 1u : 2u);
-  return range.first <= blocks_for(length) && range.count == blocks_for(length) - range.first &&
-         (range.first == 0 || is_ring(program_->groups[g]));
+  const gc_group& group = program_->groups[g];
+  const uint32_t end = blocks_for(group, length);
+  return range.first <= end && range.count == end - range.first && (range.first == 0 || is_ring(group));
 }
 
 Status KvCache::load(uint32_t s, Span<const uint8_t> bytes) {

@@ -213,16 +213,24 @@ def gguf_id(weight_type):
     return 42 if weight_type == "Q2_0" else GGMLQuantizationType[weight_type]
 
 
+def experts_of_tokens(dims):
+    """i32: all experts of each token, from another one on for each."""
+    used, tokens = dims
+    return ((np.arange(tokens)[:, None] + np.arange(used)) % used).astype(np.int32)
+
+
 def takes_type(name, dims, weight_type):
     """Whether a quantizer would touch this tensor: matrices but routers, of rows that are whole blocks."""
-    if len(dims) < 2 or not name.endswith(".weight") or "norm" in name or "ffn_gate_inp" in name:
+    if len(dims) < 2 or not name.endswith(".weight") or "norm" in name or "ffn_gate_inp" in name or "tid2eid" in name:
         return False
     return weight_type in ("F32", *FLOAT_TYPES) or dims[0] % BLOCK_TYPES[weight_type][0] == 0
 
 
 def add_tensor(writer, name, dims, weight_type, tied, decoded=False):
     """Random weights of this type; decoded: their values as F32."""
-    if weight_type == "F32":
+    if "tid2eid" in name:
+        writer.add_tensor(name, experts_of_tokens(dims))
+    elif weight_type == "F32":
         writer.add_tensor(name, float_weights(name, dims, tied))
     elif weight_type == "F64":  # the F32 weights, widened
         writer.add_tensor(name, float_weights(name, dims, tied).astype(np.float64))

@@ -20,6 +20,8 @@ std::string attn_unsupported(const AttnSpec& spec) {
   if (spec.rope.dims % 2 != 0 || spec.rope.dims > spec.k_dim) {
     return cat("RoPE of ", spec.rope.dims, " dimensions of heads of ", spec.k_dim);
   }
+  if (spec.every > 0 && (spec.window > 0 || spec.ahead || spec.alibi != 0))
+    return "compressed keys with windows, ALiBi or later ones";
   if (spec.buckets > 0 && (!spec.ahead || spec.sinks)) return "biases of distances but in encoders";
   if (spec.k_dim % 2 != 0) return cat("key heads of ", spec.k_dim, " (odd)");
   if (spec.out == ir::Elem::Q16 && spec.v_dim % 32 != 0) {
@@ -69,7 +71,7 @@ void append_unit(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
                  Value* key_buffer, Value* k, Value* values) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
-  emit_angles(v, spec.rope, angles, a["rope_fine"], a["rope_coarse"], unit.pos);
+  emit_angles(v, spec.rope, angles, a["rope_fine"], a["rope_coarse"], unit.at);
   Value* head = e.at(k, unit.kv_head, spec.k_dim * 4);
   emit_head(v, spec, angles, head, spec.k_norm ? a["k_norm_w"] : nullptr, key_buffer, nullptr);
 
@@ -83,7 +85,7 @@ void append_unit(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
 llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
   check(spec);
   AttnSpec key = spec;  // what storing keys and values depends on
-  key.q_norm = key.sinks = false;
+  key.q_norm = key.sinks = key.sums = false;
   key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0, key.buckets = 0;
   key.out = ir::Elem::F32;
   key.bf16 = key.ints = false;
@@ -93,25 +95,28 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
        {in("k_norm_w"), in("rope_fine"), in("rope_coarse"), i64("unit_begin"), i64("unit_end")}) {
     args.push_back(arg);
   }
-  return e.function(attn_name(joined ? "attn_append" : "kv_append", key), with_state(args),
-                    [&](const Args& a) {
-                      Vec v(e);
-                      const Angles angles = make_angles(e, key.rope);
-                      Value* key_buffer = e.stack(key.k_dim * 4);
-                      e.for_range(a["unit_begin"], a["unit_end"], 1, [&](Value* index) {
-                        const Unit unit = emit_unit(e, key, a["step"], index);
-                        Value *k, *values;
-                        if (joined) {
-                          Value* row = e.at(a["qkv"], unit.row, a["qs"]);
-                          k = e.at(row, key.heads * key.k_dim * 4);
-                          values = e.at(k, key.kv_heads * key.k_dim * 4);
-                        } else {
-                          k = e.at(a["k"], unit.row, a["ks"]);
-                          values = e.at(a["v"], unit.row, a["vs"]);
-                        }
-                        append_unit(v, key, a, unit, angles, key_buffer, k, values);
-                      });
-                    });
+  return e.function(
+      attn_name(joined ? "attn_append" : "kv_append", key), with_state(args), [&](const Args& a) {
+        Vec v(e);
+        const Angles angles = make_angles(e, key.rope);
+        Value* key_buffer = e.stack(key.k_dim * 4);
+        e.for_range(a["unit_begin"], a["unit_end"], 1, [&](Value* index) {
+          const Unit unit = emit_unit(e, key, a["step"], index);
+          Value *k, *values;
+          if (joined) {
+            Value* row = e.at(a["qkv"], unit.row, a["qs"]);
+            k = e.at(row, key.heads * key.k_dim * 4);
+            values = e.at(k, key.kv_heads * key.k_dim * 4);
+          } else {
+            k = e.at(a["k"], unit.row, a["ks"]);
+            values = e.at(a["v"], unit.row, a["vs"]);
+          }
+          const auto store = [&] { append_unit(v, key, a, unit, angles, key_buffer, k, values); };
+          if (key.every == 0) return store();
+          Value* past = e.b().CreateURem(e.b().CreateAdd(unit.at, e.i64(1)), e.i64(key.every));
+          e.if_then(e.b().CreateICmpEQ(past, e.i64(0)), store);
+        });
+      });
 }
 
 void join(Emitter& e, const AttnSpec& spec, Value* total, Value* part) {
@@ -211,7 +216,7 @@ Value* run_length(Emitter& e, const AttnSpec& spec, Value* step, Value* row, Val
   return e.for_range(e.i64(1), n, 1, {e.i64(1)}, [&](Value* i, const Emitter::Values& in) {
     const Unit u = unit(b.CreateAdd(row, i));
     Value* next =
-        b.CreateAnd(b.CreateICmpEQ(u.seq, first.seq), b.CreateICmpEQ(u.pos, b.CreateAdd(first.pos, i)));
+        b.CreateAnd(b.CreateICmpEQ(u.seq, first.seq), b.CreateICmpEQ(u.at, b.CreateAdd(first.at, i)));
     next = b.CreateAnd(next, b.CreateICmpEQ(in[0], i));
     return Emitter::Values{b.CreateAdd(in[0], b.CreateZExt(next, b.getInt64Ty()))};
   })[0];
@@ -307,7 +312,8 @@ llvm::Function* attn_most_ranges(Emitter& e, const AttnSpec& spec) {
         });
     b.CreateRet(most[0]);
   };
-  return e.function(cat("attn_most_ranges_w", spec.window), {ptr("step"), i64("n_rows")}, body,
+  const std::string every = spec.every > 0 ? cat("_every", spec.every) : "";
+  return e.function(cat("attn_most_ranges_w", spec.window, every), {ptr("step"), i64("n_rows")}, body,
                     e.b().getInt64Ty());
 }
 
@@ -315,7 +321,7 @@ llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
   check(spec);
   GC_CHECK(!spec.bf16);
   AttnSpec key = spec;
-  key.sinks = key.k_norm = false;
+  key.sinks = key.k_norm = key.sums = false;
   key.out = ir::Elem::F32;
   const std::vector<Arg> args = {in("q"),           i64("qs"),       in("q_norm_w"), in("rope_fine"),
                                  in("rope_coarse"), out("partials"), i64("ranges"),  i64("item_begin"),

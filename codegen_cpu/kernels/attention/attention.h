@@ -13,6 +13,10 @@
 //   - ranges are merged in order: m' = max(m, n), l' = fma(l_n, exp(n - m'), l exp(m - m')), o' likewise.
 // Query heads of a group share the loads of keys and values.
 //
+// Compressed states (`every`) keep one row of that many positions: position p above is then the number of such a row, and
+// the row at pos stands at (pos + 1) / every - 1, the last one that is there. With `sums` a row of y has behind its values
+// for each head log(l) + m, of the whole with the sink; where nothing is there yet values 0 and kNoSum.
+//
 // With spec.bf16, for prompt rows, the order and the rounding are another (prompt.cc), and so are they with spec.ints, for
 // generated rows, within a block (int_products.h); again a function of pos alone.
 //
@@ -32,6 +36,7 @@
 namespace gc::cpu {
 
 inline constexpr std::int64_t kAttnRange = 512;
+inline constexpr float kNoSum = -1e30f;
 
 struct AttnSpec {
   std::int64_t heads, kv_heads, k_dim, v_dim;
@@ -49,6 +54,8 @@ struct AttnSpec {
   bool bf16 = false;             // prompt rows by products of bf16, where attn_has_bf16
   bool ints = false;             // generated rows by integer products, where attn_has_ints
   bool ring = false;             // the state's table is a ring
+  bool sums = false;             // out is F32
+  std::int64_t every = 0;        // of compressed states, without a window; 0: all positions are kept
   ir::Elem out = ir::Elem::F32;  // Q16: v_dim a multiple of 32
 
   std::int64_t group() const { return heads / kv_heads; }

@@ -174,6 +174,9 @@ AttnSpec shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t dim, int 
   return spec;
 }
 
+// Values of a row of the result.
+std::int64_t out_columns(const AttnSpec& spec) { return spec.heads * (spec.v_dim + (spec.sums ? 1 : 0)); }
+
 AttnSpec with(AttnSpec spec, const std::function<void(AttnSpec&)>& change) {
   change(spec);
   return spec;
@@ -188,7 +191,7 @@ void expect_agrees(const AttnSpec& spec, std::int64_t tokens, const std::vector<
     Buffer<float> x(tokens * attention.columns());
     testing::fill_random(x, 1);
     if (r.empty()) r = attn_reference(spec, attention.weights(), x.data(), tokens);
-    const std::int64_t n = spec.heads * spec.v_dim;
+    const std::int64_t n = out_columns(spec);
     for (std::int64_t chunk : chunks) {
       std::vector<float> y(tokens * n, std::numeric_limits<float>::quiet_NaN());
       attention.run(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), n * 4, tokens, chunk, false);
@@ -257,16 +260,40 @@ TEST(Attention, WindowsAndRings) {
   }
 }
 
+// The logarithm of what the softmax divides by, behind the values; a row of every so many positions, or none yet.
+TEST(Attention, SumsAndCompressedKeys) {
+  for (int kv_type : {GC_KV_F32, GC_KV_F16}) {
+    const AttnSpec spec = with(shape(4, 1, 64, kv_type), [](AttnSpec& s) { s.sums = true, s.rope = {}; });
+    expect_agrees(with(spec, [](AttnSpec& s) { s.sinks = true, s.window = 20, s.ring = true; }), 70,
+                  {70, 7, 1});
+    expect_agrees(with(spec, [](AttnSpec& s) { s.sinks = true; }), 600, {600, 31});
+    for (std::int64_t every : {1, 4, 50})
+      for (std::int64_t tokens : {3, 70, 600})
+        expect_agrees(with(spec, [&](AttnSpec& s) { s.every = every; }), tokens, {tokens, 7, 1});
+  }
+}
+
 // One sequence in chunks, row by row and by ranges: the same bits, past several ranges, with rings too.
 TEST(Attention, BitsDontDependOnChunksOrSplits) {
-  for (auto [kv_type, ring] :
-       {std::pair{GC_KV_F16, false}, {GC_KV_F16, true}, {GC_KV_BF16, true}, {GC_KV_Q8_0, false}}) {
-    const AttnSpec spec = with(shape(4, 2, 32, kv_type), [&, kv_type = kv_type, ring = ring](AttnSpec& s) {
+  struct Way {
+    int kv_type;
+    bool ring;
+    std::int64_t every;
+  };
+  for (const Way& way : {Way{GC_KV_F16, false, 0},
+                         {GC_KV_F16, true, 0},
+                         {GC_KV_BF16, true, 0},
+                         {GC_KV_Q8_0, false, 0},
+                         {GC_KV_F16, false, 2},
+                         {GC_KV_Q8_0, false, 2}}) {
+    const int kv_type = way.kv_type;
+    const AttnSpec spec = with(shape(4, 2, 32, kv_type), [&](AttnSpec& s) {
       s.q_norm = s.k_norm = s.sinks = true;
       s.ints = kv_type == GC_KV_Q8_0;
-      if (ring) s.ring = true, s.window = 600;
+      if (way.ring) s.ring = true, s.window = 600;
+      if (way.every > 0) s.every = way.every, s.sums = true;
     });
-    const std::int64_t tokens = 1300, n = spec.heads * spec.v_dim;
+    const std::int64_t tokens = 1300, n = out_columns(spec);
     std::vector<float> whole;
     for (const Isa* isa : host_isas()) {
       Attention attention(*isa, spec);
@@ -449,7 +476,7 @@ void expect_agrees_on(const Isa& isa, const AttnSpec& spec, std::int64_t tokens,
   Buffer<float> x(tokens * attention.columns());
   testing::fill_random(x, 1);
   const auto r = attn_reference(spec, attention.weights(), x.data(), tokens);
-  const std::int64_t n = spec.heads * spec.v_dim;
+  const std::int64_t n = out_columns(spec);
   std::vector<float> first;
   for (std::int64_t chunk : chunks) {
     std::vector<float> y(tokens * n, std::numeric_limits<float>::quiet_NaN());
@@ -494,6 +521,13 @@ TEST(AttentionInBf16, WindowsAndRings) {
     expect_bf16_agrees(with(spec, [](AttnSpec& s) { s.ring = true; }), 700, {1, 7, 48, 200});
     expect_bf16_agrees(spec, 700, {700, 200});
   }
+}
+
+TEST(AttentionInBf16, SumsAndCompressedKeys) {
+  const AttnSpec spec = with(in_bf16(4, 1, 64), [](AttnSpec& s) { s.sums = true, s.rope = {}; });
+  expect_bf16_agrees(with(spec, [](AttnSpec& s) { s.sinks = true, s.window = 100, s.ring = true; }), 300,
+                     {300, 40});
+  expect_bf16_agrees(with(spec, [](AttnSpec& s) { s.every = 4; }), 1300, {1300, 90, 7});
 }
 
 TEST(AttentionInBf16, MultipliesInBf16) {

@@ -140,11 +140,11 @@ std::int64_t attn_wide_bytes(const AttnSpec& spec) {
 llvm::Function* attn_range(Emitter& e, const AttnSpec& spec) {
   // Norms, RoPE, sinks, output and scale are the callers' concern.
   AttnSpec inner = spec;
-  inner.q_norm = inner.k_norm = inner.sinks = false;
+  inner.q_norm = inner.k_norm = inner.sinks = inner.sums = false;
   inner.rope = {};
   inner.out = ir::Elem::F32;
   inner.scale = 1;
-  inner.window = 0;
+  inner.window = inner.every = 0;
   const std::vector<Arg> args = {in("q"),        out("p"),           out("partial"), in("table"), i64("n"),
                                  in("base"),     i64("block_bytes"), i64("lo"),      i64("hi"),   i64("pos"),
                                  i64("kv_head"), out("wide"),        in("bias")};

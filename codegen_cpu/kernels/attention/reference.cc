@@ -73,10 +73,12 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
   const std::int64_t columns = (spec.heads + spec.kv_heads) * spec.k_dim + spec.kv_heads * spec.v_dim;
   const float* k_part = x + spec.heads * spec.k_dim;
   const float* v_part = k_part + spec.kv_heads * spec.k_dim;
-  std::vector<double> y(tokens * spec.heads * spec.v_dim);
+  const std::int64_t row = spec.heads * spec.v_dim + (spec.sums ? spec.heads : 0);
+  std::vector<double> y(tokens * row);
   for (std::int64_t kv = 0; kv < spec.kv_heads; ++kv) {
     std::vector<std::vector<double>> keys, values;
     for (std::int64_t p = 0; p < tokens; ++p) {
+      if (spec.every > 0 && (p + 1) % spec.every != 0) continue;
       keys.push_back(
           head(spec, k_part + p * columns + kv * spec.k_dim, weights.k_norm, weights.rope_base, p));
       kv_round(spec.kv_type, keys.back().data(), spec.k_dim);
@@ -87,7 +89,8 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
     for (std::int64_t t = 0; t < tokens; ++t) {
       const std::int64_t lo = spec.window > 0 ? std::max<std::int64_t>(0, t - spec.window + 1) : 0;
       const std::int64_t reach = spec.window > 0 ? t + spec.window - 1 : tokens;
-      const std::int64_t last = spec.ahead ? std::min(tokens - 1, reach) : t;
+      const std::int64_t there = spec.every > 0 ? (t + 1) / spec.every - 1 : t;
+      const std::int64_t last = spec.ahead ? std::min(tokens - 1, reach) : there;
       for (std::int64_t h = kv * spec.group(); h < (kv + 1) * spec.group(); ++h) {
         const auto q = head(spec, x + t * columns + h * spec.k_dim, weights.q_norm, weights.rope_base, t);
         std::vector<double> s;
@@ -106,7 +109,8 @@ std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weig
         }
         double l = weights.sinks ? std::exp(weights.sinks[h] - m) : 0;
         for (double& v : s) l += v = std::exp(v - m);
-        double* out = &y[(t * spec.heads + h) * spec.v_dim];
+        double* out = &y[t * row + h * spec.v_dim];
+        if (spec.sums) y[t * row + spec.heads * spec.v_dim + h] = last < lo ? kNoSum : m + std::log(l);
         for (std::int64_t p = lo; p <= last; ++p) {
           for (std::int64_t i = 0; i < spec.v_dim; ++i) out[i] += s[p - lo] / l * values[p][i];
         }

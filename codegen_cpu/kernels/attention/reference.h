@@ -16,7 +16,8 @@ struct AttnWeights {
   double rope_base = 10000;
 };
 
-// x: [tokens][heads k_dim | kv_heads k_dim | kv_heads v_dim] at positions 0, 1, ...; the result [tokens][heads v_dim].
+// x: [tokens][heads k_dim | kv_heads k_dim | kv_heads v_dim] at positions 0, 1, ...; the result [tokens][heads v_dim], or with
+// sums [tokens][heads v_dim | heads].
 std::vector<double> attn_reference(const AttnSpec& spec, const AttnWeights& weights, const float* x,
                                    std::int64_t tokens);
 

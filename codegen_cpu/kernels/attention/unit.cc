@@ -34,6 +34,8 @@ std::string attn_name(const char* kernel, const AttnSpec& spec) {
   if (spec.rope.dims > 0)
     name += cat(spec.rope.neox ? "_neox" : "_pairs", spec.rope.dims, "_fine", spec.rope.fine);
   if (spec.sinks) name += "_sinks";
+  if (spec.sums) name += "_sums";
+  if (spec.every > 0) name += cat("_every", spec.every);
   return name + elem_suffix(spec.out);
 }
 
@@ -68,7 +70,13 @@ Unit emit_unit(Emitter& e, const AttnSpec& spec, Value* step, Value* unit) {
   u.row = b.CreateUDiv(unit, e.i64(spec.kv_heads));
   u.kv_head = b.CreateURem(unit, e.i64(spec.kv_heads));
   Value* row = e.at(e.member_ptr(step, offsetof(gc_step, rows)), u.row, std::int64_t{sizeof(gc_row)});
-  u.pos = b.CreateZExt(e.member_i32(row, offsetof(gc_row, pos)), b.getInt64Ty());
+  u.at = u.pos = b.CreateZExt(e.member_i32(row, offsetof(gc_row, pos)), b.getInt64Ty());
+  u.none = b.getFalse();
+  if (spec.every > 0) {
+    Value* there = b.CreateUDiv(b.CreateAdd(u.at, e.i64(1)), e.i64(spec.every));
+    u.none = b.CreateICmpEQ(there, e.i64(0));
+    u.pos = b.CreateSelect(u.none, e.i64(0), b.CreateSub(there, e.i64(1)));
+  }
   u.seq = b.CreateZExt(e.member_i32(row, offsetof(gc_row, seq)), b.getInt64Ty());
   u.lo = e.i64(0);
   if (spec.window > 0) {
@@ -120,7 +128,7 @@ void emit_head(Vec& v, const AttnSpec& spec, const Angles& angles, Value* x, Val
 void emit_queries(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, const Angles& angles,
                   Value* q) {
   Emitter& e = v.e();
-  emit_angles(v, spec.rope, angles, a["rope_fine"], a["rope_coarse"], unit.pos);
+  emit_angles(v, spec.rope, angles, a["rope_fine"], a["rope_coarse"], unit.at);
   Value* heads = e.at(e.at(a["q"], unit.row, a["qs"]), unit.kv_head, spec.group() * spec.k_dim * 4);
   Value* by = spec.scale == 1 ? nullptr : v.splat(spec.scale);
   e.for_range(0, spec.group(), 1, [&](Value* g) {
@@ -176,13 +184,20 @@ void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
   e.for_range(0, spec.group(), 1, [&](Value* g) {
     Value* head = b.CreateAdd(first, g);
     Value* l = e.load(e.f32(), e.at(sums, g, std::int64_t{4}), 4);
+    Value* m = e.load(e.f32(), e.at(maxima, g, std::int64_t{4}), 4);
     Value* factor = e.f32(1);
     if (spec.sinks) {
-      Value* m = e.load(e.f32(), e.at(maxima, g, std::int64_t{4}), 4);
       Value* sink = e.load(e.f32(), e.at(a["sinks"], head, std::int64_t{4}), 4);
       Value* top = b.CreateSelect(b.CreateFCmpOGT(m, sink), m, sink);
       factor = exp_of_difference(v, m, top);
       l = v.fma(l, factor, exp_of_difference(v, sink, top));
+      m = top;
+    }
+    if (spec.sums) {
+      GC_CHECK(spec.out == ir::Elem::F32, "sums stand behind values of f32");
+      Value* sum = b.CreateFAdd(m, b.CreateExtractElement(log(v, v.splat(l)), std::uint64_t{0}));
+      e.store(b.CreateSelect(unit.none, e.f32(kNoSum), sum),
+              e.at(e.at(y, spec.heads * spec.v_dim * 4), head, std::int64_t{4}), 4);
     }
     Value* by = v.splat(b.CreateFDiv(factor, l));
     Value* o = e.at(values, g, spec.v_dim * 4);
@@ -191,7 +206,8 @@ void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
                     // + 0: a sum that became -0, by a factor that took it below all numbers, stays so or not with
                     // the masked positions that follow.
                     Value* sum = v.add(v.load(e.at(o, i, std::int64_t{4}), count), v.zero());
-                    return v.mul(sum, by);
+                    sum = v.mul(sum, by);
+                    return spec.every > 0 ? b.CreateSelect(unit.none, v.zero(), sum) : sum;
                   });
   });
 }

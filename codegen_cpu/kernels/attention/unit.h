@@ -22,9 +22,11 @@ std::string attn_name(const char* kernel, const AttnSpec& spec);
 
 // A unit of the step: i64 values.
 struct Unit {
-  llvm::Value* row;      // index
-  llvm::Value* kv_head;  // index
-  llvm::Value* pos;
+  llvm::Value* row;        // index
+  llvm::Value* kv_head;    // index
+  llvm::Value* at;         // the row's position
+  llvm::Value* pos;        // the same, or the last compressed row that is there; 0 where there is none:
+  llvm::Value* none;       // i1, of compressed states
   llvm::Value *lo, *last;  // positions seen
   llvm::Value* seq;        // index
 };
@@ -52,7 +54,8 @@ void emit_queries(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit,
 // void(total, part, i64 n): the first n of `queries` in the records: total becomes that of both, in this order.
 llvm::Function* attn_join(Emitter& e, std::int64_t queries, std::int64_t v_dim);
 
-// The unit's part of y: o / l, the sinks added to l, from a record's m, l and o of the group. Args: sinks, y, ys.
+// The unit's part of y: o / l, the sinks added to l, from a record's m, l and o of the group; and its sums, if the spec
+// asks for them. Args: sinks, y, ys.
 void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, llvm::Value* maxima,
                  llvm::Value* sums, llvm::Value* values);
 

@@ -14,23 +14,51 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "codegen_cpu/emitter.h"
 #include "compiler/ir/ir.h"
+#include "compiler/quant/formats.h"
 
 namespace gc::cpu {
 
-// y[t, c] = fn(sum_j taps[j, c] x[p - kept + j, c] + bias[c]), see op conv.
+// y[t, c] = fn(sum_j taps[j, c] x[p - kept + j * dilation, c] + bias[c]), see op conv.
 struct ConvSpec {
-  std::int64_t channels, kept;
+  std::int64_t channels, kept;  // kept: a multiple of dilation
   bool bias = false;
   std::optional<ir::Fn> fn;
+  std::int64_t dilation = 1;
 
   std::int64_t units() const { return (channels + 15) / 16; }
 };
 // void(step, i64 group, i64 slot_bytes, i64 offset, x, i64 xs, taps, bias, y, i64 ys, i64 lo, i64 hi): units [lo, hi) of
-// 16 channels of all rows of the step. taps [kept + 1, channels]; the state at `offset` of the sequences' slots.
+// 16 channels of all rows of the step. taps [kept / dilation + 1, channels]; the state at `offset` of the sequences' slots.
 llvm::Function* conv(Emitter& e, const ConvSpec& spec);
+
+// Op compress: a row of `columns` values (`halves` parts of as many as the result has) and as many scores; the state is a
+// ring of halves * every rows [values | scores].
+struct CompressSpec {
+  std::int64_t columns, every;
+  int halves = 1;
+
+  std::int64_t out_columns() const { return columns / halves; }
+  std::int64_t kept() const { return halves * every; }
+  std::int64_t units() const { return (out_columns() + 15) / 16; }
+};
+// void(step, i64 group, i64 slot_bytes, i64 offset, x, i64 xs, scores, i64 ss, ape, y, i64 ys, i64 lo, i64 hi): units
+// [lo, hi) of 16 columns of y of all rows of the step. ape [every, columns].
+llvm::Function* compress(Emitter& e, const CompressSpec& spec);
+
+// Op ngram_embed: rows of n values of a table by hashes of the last tokens. The state is i32s, the latest token first,
+// each larger by 1: 0 stands for none.
+struct NgramSpec {
+  Format format;
+  std::int64_t n;
+  std::vector<std::int64_t> multipliers, sizes, begins;
+  std::int64_t end_token;
+};
+// void(step, i64 group, i64 slot_bytes, i64 offset, table, y, i64 ys, i64 lo, i64 hi): one unit does all rows.
+llvm::Function* ngram_embed(Emitter& e, const NgramSpec& spec);
 
 struct ScanSpec {
   enum class Kind {

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "codegen_cpu/kernels/testing.h"
+#include "compiler/ir/recur.h"
+#include "compiler/pack/random_matrix.h"
+#include "compiler/quant/reference.h"
 #include "runtime/abi/program.h"
 
 namespace gc::cpu {
@@ -118,9 +121,10 @@ using Scan = void(const gc_step*, std::int64_t group, std::int64_t slot, std::in
 constexpr std::int64_t kRows = kSeqs * kLength;
 
 TEST(Conv, SeesTheLastRowsOfItsSequence) {
-  for (const ConvSpec& spec : {ConvSpec{40, 3, true, ir::Fn::silu}, ConvSpec{32, 2}, ConvSpec{7, 1, true}}) {
-    const std::int64_t n = spec.channels;
-    Buffer<float> x(kRows * n), taps((spec.kept + 1) * n), bias(n), first(kRows * n);
+  for (const ConvSpec& spec : {ConvSpec{40, 3, true, ir::Fn::silu}, ConvSpec{32, 2}, ConvSpec{7, 1, true},
+                               ConvSpec{20, 6, true, {}, 3}}) {
+    const std::int64_t n = spec.channels, before = spec.kept / spec.dilation;
+    Buffer<float> x(kRows * n), taps((before + 1) * n), bias(n), first(kRows * n);
     testing::fill_random(x, 1);
     testing::fill_random(taps, 2);
     testing::fill_random(bias, 3);
@@ -148,10 +152,108 @@ TEST(Conv, SeesTheLastRowsOfItsSequence) {
     for (std::int64_t row = 0; row < kRows; ++row)
       for (std::int64_t c = 0; c < n; ++c) {
         double sum = spec.bias ? bias[c] : 0;
-        for (std::int64_t j = 0; j <= std::min(spec.kept, row % kLength); ++j)
-          sum += double(taps[(spec.kept - j) * n + c]) * x[(row - j) * n + c];
+        for (std::int64_t j = 0; j <= before && j * spec.dilation <= row % kLength; ++j)
+          sum += double(taps[(before - j) * n + c]) * x[(row - j * spec.dilation) * n + c];
         ASSERT_NEAR(first[row * n + c], spec.fn ? sum / (1 + std::exp(-sum)) : sum, 1e-5);
       }
+  }
+}
+
+using Compress = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset,
+                      const float* x, std::int64_t xs, const float* scores, std::int64_t ss, const float* ape,
+                      float* y, std::int64_t ys, std::int64_t lo, std::int64_t hi);
+
+TEST(Compress, WeighsTheRowsOfABlock) {
+  for (const CompressSpec& spec :
+       {CompressSpec{40, 4}, CompressSpec{64, 2, 2}, CompressSpec{24, 3, 2}, CompressSpec{16, 1}}) {
+    const std::int64_t columns = spec.columns, n = spec.out_columns();
+    Buffer<float> x(kRows * columns), scores(kRows * columns), ape(spec.every * columns), first(kRows * n);
+    testing::fill_random(x, 1);
+    testing::fill_random(scores, 2, 3);
+    testing::fill_random(ape, 3);
+    bool is_first = true;
+    for (const Isa* isa : host_isas()) {
+      Kernels k(*isa);
+      auto* f = k.get<Compress>(k.name(compress(k.e(), spec)));
+      for (const auto& order : orders()) {
+        for (int parts : {1, 2}) {
+          Buffer<float> y(kRows * n);
+          run(spec.kept() * 2 * columns, spec.units(), parts, order,
+              [&](const gc_step* step, std::int64_t slot, const auto& at, std::int64_t lo, std::int64_t hi) {
+                const Gathered in(x, columns, at), by(scores, columns, at);
+                Gathered out(y, n, at);
+                f(step, 1, slot, kOffset, in.rows.data(), 4 * columns, by.rows.data(), 4 * columns,
+                  ape.data(), out.rows.data(), 4 * n, lo, hi);
+                scatter(out.rows, n, at, y);
+              });
+          if (is_first) std::memcpy(first.data(), y.data(), y.size() * 4);
+          is_first = false;
+          ASSERT_EQ(y, first) << isa->name;
+        }
+      }
+    }
+    for (std::int64_t row = 0; row < kRows; ++row)
+      for (std::int64_t c = 0; c < n; ++c) {
+        const std::int64_t p = row % kLength;
+        double sum = 0, values = 0;
+        for (std::int64_t j = std::max<std::int64_t>(0, p + 1 - spec.kept()); j <= p; ++j) {
+          const std::int64_t half = spec.halves == 2 && j > p - spec.every ? n : 0;
+          const std::int64_t from = (row - p + j) * columns + half + c;
+          const double w = std::exp(double(scores[from]) + ape[j % spec.every * columns + half + c]);
+          sum += w, values += w * x[from];
+        }
+        ASSERT_NEAR(first[row * n + c], (p + 1) % spec.every == 0 ? values / sum : 0, 1e-5)
+            << row << " " << c;
+      }
+  }
+}
+
+using Ngram = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset,
+                   const std::uint8_t* table, float* y, std::int64_t ys, std::int64_t lo, std::int64_t hi);
+
+// As the interpreter has it: hashes of the last three tokens, in any steps, an end token among them.
+TEST(NgramEmbed, LooksUpHashesOfTheLastTokens) {
+  constexpr std::int64_t kRowsOfTable = 60, kColumns = 32, kHeads = 4, n = kHeads * kColumns;
+  const NgramSpec spec = {.format = Format::Q8_0,
+                          .n = kColumns,
+                          .multipliers = {0x123456789abcdef, 3, -5},
+                          .sizes = {7, 11, 13, 17},
+                          .begins = {0, 7, 18, 43},
+                          .end_token = 2};
+  ir::Op op{ir::OpKind::ngram_embed};
+  op.set_list(ir::AttrName::multipliers, spec.multipliers);
+  op.set_list(ir::AttrName::sizes, spec.sizes);
+  op.set_list(ir::AttrName::begins, spec.begins);
+  op.set_i64(ir::AttrName::end_token, spec.end_token);
+  const auto raw = pack::random_matrix(spec.format, kRowsOfTable, kColumns, 1);
+  const auto panels = pack::packed(spec.format, kRowsOfTable, kColumns, raw);
+  Buffer<std::uint8_t> table(panels.size());
+  std::memcpy(table.data(), panels.data(), panels.size());
+  const auto token_of = [](std::int64_t row) { return static_cast<std::int32_t>(row * row % 5); };
+  std::vector<float> want(kRows * n);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    static float state[2];
+    if (row % kLength == 0) state[0] = state[1] = 0;
+    const auto rows = ir::ngram_rows(op, token_of(row), state);
+    for (std::int64_t h = 0; h < kHeads; ++h)
+      dequantize_row(spec.format, raw.data() + rows[h] * row_bytes(spec.format, kColumns),
+                     &want[row * n + h * kColumns], kColumns);
+  }
+  for (const Isa* isa : host_isas()) {
+    Kernels k(*isa);
+    auto* f = k.get<Ngram>(k.name(ngram_embed(k.e(), spec)));
+    for (const auto& order : orders()) {
+      Buffer<float> y(kRows * n);
+      run(2, 1, 1, order,
+          [&](const gc_step* step, std::int64_t slot, const auto& at, std::int64_t lo, std::int64_t hi) {
+            for (std::size_t t = 0; t < at.size(); ++t)
+              const_cast<gc_row*>(step->rows)[t].token = token_of(at[t]);
+            Gathered out(y, n, at);
+            f(step, 1, slot, kOffset, table.data(), out.rows.data(), 4 * n, lo, hi);
+            scatter(out.rows, n, at, y);
+          });
+      for (std::size_t i = 0; i < want.size(); ++i) ASSERT_EQ(y[i], want[i]) << isa->name << " " << i;
+    }
   }
 }
 

@@ -25,8 +25,9 @@ Slots::Row Slots::of(Value* row) const {
   Value* seq = b.CreateZExt(e_.member_i32(r, offsetof(gc_row, seq)), b.getInt64Ty());
   Value* table = e_.at(tables_, seq, std::int64_t{sizeof(gc_seq)});
   Value* slot = e_.member_i32(e_.member_ptr(table, offsetof(gc_table, blocks)), 0);
-  return {e_.at(pool_, b.CreateZExt(slot, b.getInt64Ty()), slot_bytes_),
-          b.CreateICmpEQ(e_.member_i32(r, offsetof(gc_row, pos)), e_.i32(0))};
+  Value* pos = e_.member_i32(r, offsetof(gc_row, pos));
+  return {e_.at(pool_, b.CreateZExt(slot, b.getInt64Ty()), slot_bytes_), b.CreateICmpEQ(pos, e_.i32(0)),
+          b.CreateZExt(pos, b.getInt64Ty()), e_.member_i32(r, offsetof(gc_row, token))};
 }
 
 }  // namespace gc::cpu

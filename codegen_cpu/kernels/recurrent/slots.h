@@ -14,6 +14,8 @@ class Slots {
   struct Row {
     llvm::Value* state;  // of this op's layer
     llvm::Value* first;  // i1: position 0, the state is to be taken as 0
+    llvm::Value* pos;    // i64
+    llvm::Value* token;  // i32
   };
   Row of(llvm::Value* row) const;
 

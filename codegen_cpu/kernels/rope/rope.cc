@@ -55,7 +55,8 @@ void emit_angles(Vec& v, const RopeSpec& spec, const Angles& angles, Value* fine
     const auto [cf, sf] = load_pairs(v, loads_from(v, f), i, count);
     const auto [cc, sc] = load_pairs(v, loads_from(v, c), i, count);
     v.store(v.fma(cf, cc, v.neg(v.mul(sf, sc))), element(e, angles.cos, i), count);
-    v.store(v.fma(sf, cc, v.mul(cf, sc)), element(e, angles.sin, i), count);
+    Value* s = v.fma(sf, cc, v.mul(cf, sc));
+    v.store(spec.inverse ? v.neg(s) : s, element(e, angles.sin, i), count);
   });
 }
 
@@ -99,7 +100,8 @@ void emit_turned(Vec& v, const RopeSpec& spec, const Angles& angles, std::int64_
 llvm::Function* rope(Emitter& e, const RopeKernelSpec& spec) {
   const RopeSpec& r = spec.rope;
   const std::string name =
-      cat("rope_", spec.heads, "x", spec.dim, "_", r.dims, r.neox ? "_neox" : "_pairs", "_fine", r.fine);
+      cat("rope_", spec.heads, "x", spec.dim, "_", r.dims, r.neox ? "_neox" : "_pairs", "_fine", r.fine,
+          r.inverse ? "_inverse" : "", spec.back > 0 ? cat("_back", spec.back) : "");
   const std::vector<Arg> args = {in("rows"),   in("x"),  i64("xs"), in("fine"),
                                  in("coarse"), out("y"), i64("ys"), i64("n_rows")};
   return e.function(name, args, [&, spec](const Args& a) {
@@ -109,6 +111,10 @@ llvm::Function* rope(Emitter& e, const RopeKernelSpec& spec) {
     e.for_range(e.i64(0), a["n_rows"], 1, [&](Value* t) {
       Value* row = e.at(a["rows"], t, std::int64_t{sizeof(gc_row)});
       Value* pos = b.CreateZExt(e.member_i32(row, offsetof(gc_row, pos)), b.getInt64Ty());
+      if (spec.back > 0) {
+        Value* before = b.CreateSub(pos, e.i64(spec.back));
+        pos = b.CreateSelect(b.CreateICmpSGT(before, e.i64(0)), before, e.i64(0));
+      }
       emit_angles(v, spec.rope, angles, a["fine"], a["coarse"], pos);
       Value* x = e.at(a["x"], t, a["xs"]);
       Value* y = e.at(a["y"], t, a["ys"]);

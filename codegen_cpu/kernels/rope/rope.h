@@ -13,6 +13,7 @@ struct RopeSpec {
   std::int64_t dims = 0;  // turned dimensions, even; 0: none
   bool neox = true;
   std::int64_t fine = 0;  // positions of the fine table
+  bool inverse = false;   // turns back: s as -s
 };
 
 // cos and sin of a position: f32[dims / 2] each, in stack memory of the function.
@@ -35,6 +36,7 @@ void emit_turned(Vec& v, const RopeSpec& spec, const Angles& angles, std::int64_
 struct RopeKernelSpec {
   std::int64_t heads, dim;
   RopeSpec rope;
+  std::int64_t back = 0;  // turns by position max(0, pos - back)
 };
 // void(rows, x, i64 xs, fine, coarse, y, i64 ys, i64 n_rows): rows is gc_row[n_rows], x and y f32 [heads][dim] a row;
 // y is not x.

@@ -69,5 +69,40 @@ TEST(Rope, AgreesWithDoubleAtAnyPosition) {
   }
 }
 
+// The inverse of the angles of `back` positions before, none before the first.
+TEST(Rope, TurnsBackByEarlierPositions) {
+  constexpr std::int64_t kDims = 32, kDim = 40, kFine = 64, kCoarse = 4, kBack = 3;
+  Buffer<float> fine(kFine * kDims), coarse(kCoarse * kDims);
+  fill_table(fine, kFine, 1, kDims);
+  fill_table(coarse, kCoarse, kFine, kDims);
+  const std::vector<int> positions = {0, 2, 3, 64, 200};
+  std::vector<gc_row> rows(positions.size());
+  for (std::size_t t = 0; t < rows.size(); ++t) rows[t].pos = positions[t];
+  const auto n = static_cast<std::int64_t>(rows.size());
+  for (bool neox : {true, false})
+    for (const Isa* isa : host_isas()) {
+      Kernels k(*isa);
+      const RopeKernelSpec spec = {1, kDim, {kDims, neox, kFine}, kBack};
+      RopeKernelSpec inverse = spec;
+      inverse.rope.inverse = true;
+      const std::string there = k.name(rope(k.e(), spec)), back = k.name(rope(k.e(), inverse));
+      Buffer<float> x(rows.size() * kDim), turned(rows.size() * kDim), y(rows.size() * kDim);
+      testing::fill_random(x, 1);
+      k.get<Rope>(there)(rows.data(), x.data(), kDim * 4, fine.data(), coarse.data(), turned.data(), kDim * 4,
+                         n);
+      k.get<Rope>(back)(rows.data(), turned.data(), kDim * 4, fine.data(), coarse.data(), y.data(), kDim * 4,
+                        n);
+      std::vector<double> r(x.begin(), x.end());
+      EXPECT_LT(testing::error(y.data(), r.data(), r.size()), 2e-6) << isa->name << neox;
+      for (std::size_t t = 0; t < rows.size(); ++t) {
+        const double angle = std::max(0, positions[t] - 3);
+        const float *from = &x[t * kDim], *to = &turned[t * kDim];
+        const std::int64_t second = neox ? kDims / 2 : 1;
+        EXPECT_NEAR(to[0], from[0] * std::cos(angle) - from[second] * std::sin(angle), 1e-5)
+            << isa->name << t;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace gc::cpu

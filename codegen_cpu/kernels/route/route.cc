@@ -1,5 +1,6 @@
 #include "codegen_cpu/kernels/route/route.h"
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -7,6 +8,7 @@
 #include "codegen_cpu/vec/math.h"
 #include "codegen_cpu/vec/vec.h"
 #include "compiler/base/error.h"
+#include "runtime/abi/program.h"
 
 namespace gc::cpu {
 
@@ -30,18 +32,13 @@ class Router {
   }
 
   void row(Value* x, Value* bias, Value* y) {
-    copy_padded(p_, [&](Value* i, int count) { return v_.load(at(x, i), count); });
-    if (spec_.sigmoid) {
-      v_.over(padded_, [&](Value* i, int) { v_.store(sigmoid(v_, v_.load(at(p_, i))), at(p_, i)); });
-    } else {
-      softmax();
-    }
+    probabilities(x);
     copy_padded(score_, [&](Value* i, int count) {
       Value* p = v_.load(at(p_, i), count);
       return spec_.bias ? v_.add(p, v_.load(at(bias, i), count)) : p;
     });
     if (spec_.groups > 1) close_groups();
-    v_.over(spec_.experts, [&](Value* i, int count) { v_.store(v_.zero(), at(y, i), count); });
+    clear(y);
     e_.for_range(0, spec_.used, 1, [&](Value*) {
       Value* best = take_best(score_, spec_.experts);
       e_.store(load(p_, best), at(y, best), 4);
@@ -49,7 +46,32 @@ class Router {
     scale(y);
   }
 
+  // `chosen`: f32[used] numbers of experts.
+  void row_of(Value* x, Value* chosen, Value* y) {
+    probabilities(x);
+    clear(y);
+    Value* last = e_.f32(static_cast<double>(spec_.experts - 1));
+    e_.for_range(0, spec_.used, 1, [&](Value* i) {
+      Value* number = load(chosen, i);
+      number = b_.CreateSelect(b_.CreateFCmpOLT(number, last), number, last);
+      number = b_.CreateSelect(b_.CreateFCmpOGT(number, e_.f32(0)), number, e_.f32(0));
+      Value* expert = b_.CreateFPToSI(number, b_.getInt64Ty());
+      e_.store(load(p_, expert), at(y, expert), 4);
+    });
+    scale(y);
+  }
+
  private:
+  void probabilities(Value* x) {
+    copy_padded(p_, [&](Value* i, int count) { return v_.load(at(x, i), count); });
+    if (!spec_.fn) return softmax();
+    v_.over(padded_,
+            [&](Value* i, int) { v_.store(activation(v_, *spec_.fn, v_.load(at(p_, i))), at(p_, i)); });
+  }
+  void clear(Value* y) {
+    v_.over(spec_.experts, [&](Value* i, int count) { v_.store(v_.zero(), at(y, i), count); });
+  }
+
   Value* at(Value* base, Value* i) { return e_.at(base, i, std::int64_t{4}); }
   Value* load(Value* base, Value* i) { return e_.load(e_.f32(), at(base, i), 4); }
 
@@ -141,7 +163,7 @@ class Router {
 };
 
 std::string route_name(const RouteSpec& s) {
-  std::string name = cat("route_", s.experts, "_", s.used, s.sigmoid ? "_sigmoid" : "_softmax");
+  std::string name = cat("route_", s.experts, "_", s.used, "_", s.fn ? ir::name(*s.fn) : "softmax");
   if (s.bias) name += "_bias";
   if (s.normed) name += cat("_norm", float_name(s.least));
   if (s.by != 1) name += cat("_by", float_name(s.by));
@@ -160,6 +182,21 @@ llvm::Function* route(Emitter& e, const RouteSpec& spec) {
                         router.row(e.at(a["x"], t, a["xs"]), a["bias"], e.at(a["y"], t, a["ys"]));
                       });
                     });
+}
+
+llvm::Function* route_by_token(Emitter& e, const RouteSpec& spec) {
+  GC_CHECK(!spec.bias && spec.groups == 1, route_name(spec));
+  return e.function(
+      cat(route_name(spec), "_by_token"),
+      {in("rows"), in("x"), i64("xs"), in("table"), out("y"), i64("ys"), i64("n_rows")}, [&](const Args& a) {
+        Router router(e, spec);
+        e.for_range(e.i64(0), a["n_rows"], 1, [&](Value* t) {
+          Value* row = e.at(a["rows"], t, std::int64_t{sizeof(gc_row)});
+          Value* token = e.b().CreateSExt(e.member_i32(row, offsetof(gc_row, token)), e.b().getInt64Ty());
+          router.row_of(e.at(a["x"], t, a["xs"]), e.at(a["table"], token, 4 * spec.used),
+                        e.at(a["y"], t, a["ys"]));
+        });
+      });
 }
 
 }  // namespace gc::cpu

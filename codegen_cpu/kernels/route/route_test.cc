@@ -6,6 +6,7 @@
 #include "codegen_cpu/kernels/testing.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/interpret.h"
+#include "runtime/abi/program.h"
 
 namespace gc::cpu {
 namespace {
@@ -29,7 +30,9 @@ RouteSpec spec_of(const Case& c) {
   return {.experts = c.experts,
           .used = c.args.used,
           .bias = c.bias,
-          .sigmoid = c.args.weights == Weights::Sigmoid,
+          .fn = c.args.weights == Weights::Sigmoid        ? std::optional(ir::Fn::sigmoid)
+                : c.args.weights == Weights::RootSoftplus ? std::optional(ir::Fn::root_softplus)
+                                                          : std::nullopt,
           .normed = chosen || c.args.norm,
           .least = chosen ? 0 : 0x1p-14f,
           .by = static_cast<float>(c.args.scale),
@@ -66,6 +69,7 @@ TEST(Route, AgreesWithTheOp) {
       {7, {.used = 3, .weights = Weights::Sigmoid}, true},
       {64, {.used = 4, .weights = Weights::Sigmoid, .norm = true, .groups = 8, .groups_used = 3}, true},
       {20, {.used = 3, .groups = 5, .groups_used = 2}},
+      {48, {.used = 6, .weights = Weights::RootSoftplus, .norm = true, .scale = 1.5}, true},
   };
   for (const Isa* isa : host_isas()) {
     for (const Case& c : cases) {
@@ -90,6 +94,41 @@ TEST(Route, AgreesWithTheOp) {
         EXPECT_EQ(y[t * stride + c.experts], 77) << name;
       }
     }
+  }
+}
+
+// Each token's experts are given; numbers that are no expert's stay inside.
+TEST(Route, ByToken) {
+  constexpr std::int64_t kExperts = 20, kUsed = 3, kTokens = 5;
+  const ir::RouteArgs args = {.used = kUsed, .weights = Weights::RootSoftplus, .norm = true, .scale = 1.5};
+  const float table[kTokens][kUsed] = {{0, 1, 2}, {19, 3, 7}, {4, 16, 15}, {11, 12, 2}, {9, 8, 10}};
+  Buffer<float> logits(kRows * kExperts), y(kRows * kExperts), experts(kTokens * kUsed);
+  testing::fill_random(logits, 3, 2);
+  std::copy_n(&table[0][0], experts.size(), experts.data());
+  std::vector<gc_row> rows(kRows);
+  for (std::int32_t t = 0; t < kRows; ++t) rows[t].token = t * 2 % kTokens;
+  using ByToken =
+      void(const gc_row*, const float*, std::int64_t, const float*, float*, std::int64_t, std::int64_t);
+  for (const Isa* isa : host_isas()) {
+    Kernels k(*isa);
+    const RouteSpec spec = spec_of({kExperts, args});
+    auto* f = k.get<ByToken>(k.name(route_by_token(k.e(), spec)));
+    f(rows.data(), logits.data(), 4 * kExperts, experts.data(), y.data(), 4 * kExperts, kRows);
+    for (std::int64_t t = 0; t < kRows; ++t) {
+      const float* chosen = table[rows[t].token];
+      double sum = 0, want[kExperts] = {};
+      const auto weight = [&](float e) {
+        return std::sqrt(std::log1p(std::exp(double(logits[t * kExperts + static_cast<std::int64_t>(e)]))));
+      };
+      for (std::int64_t i = 0; i < kUsed; ++i) sum += weight(chosen[i]);
+      for (std::int64_t i = 0; i < kUsed; ++i)
+        want[static_cast<std::int64_t>(chosen[i])] = 1.5 * weight(chosen[i]) / sum;
+      for (std::int64_t e = 0; e < kExperts; ++e)
+        ASSERT_NEAR(y[t * kExperts + e], want[e], 1e-6) << isa->name << " " << t << " " << e;
+    }
+    experts[0] = 1e9f, experts[1] = -7, experts[2] = NAN;
+    f(rows.data(), logits.data(), 4 * kExperts, experts.data(), y.data(), 4 * kExperts, 1);
+    std::copy_n(&table[0][0], kUsed, experts.data());
   }
 }
 

@@ -94,6 +94,19 @@ llvm::Function* add_heads(Emitter& e, std::int64_t heads, std::int64_t n, std::i
                 });
 }
 
+llvm::Function* dot_heads(Emitter& e, std::int64_t heads, std::int64_t n) {
+  return two_in(e, cat("dot_heads_", heads, "x", n), [&](Vec& v, Value* x, Value* z, Value* y) {
+    e.for_range(0, heads, 1, [&](Value* h) {
+      Value* a = e.at(x, h, 4 * n);
+      Value* b = e.at(z, h, 4 * n);
+      Value* total = sum(v, n, [&](Value* i, int count, Value* acc) {
+        return v.fma(v.load(element(e, a, i), count), v.load(element(e, b, i), count), acc);
+      });
+      e.store(total, element(e, y, h), 4);
+    });
+  });
+}
+
 llvm::Function* sinkhorn(Emitter& e, std::int64_t n, float eps, std::int64_t rounds) {
   const std::string name = cat("sinkhorn_", n, "_eps", float_name(eps), "_", rounds);
   return e.function(name, {ptr("x"), i64("xs"), ptr("y"), i64("ys"), i64("rows")}, [&](const Args& a) {

@@ -8,7 +8,7 @@
 
 namespace gc::cpu {
 
-// void(x0, i64 x0s, x1, i64 x1s, y, i64 ys, i64 rows) for the three; y is none of the operands, but that add_heads may
+// void(x0, i64 x0s, x1, i64 x1s, y, i64 ys, i64 rows) for the four; y is none of the operands, but that add_heads may
 // work in place on x0.
 
 // y[j] = sum_i (x1[j * from + i] + plus) * x0[i]
@@ -21,6 +21,8 @@ llvm::Function* mix(Emitter& e, const MixSpec& spec);
 llvm::Function* rescale(Emitter& e, std::int64_t heads, std::int64_t n);
 // y[h] = x0[h] + x1 for h >= begin, x0[h] below
 llvm::Function* add_heads(Emitter& e, std::int64_t heads, std::int64_t n, std::int64_t begin);
+// y[h] = x0[h] . x1[h]
+llvm::Function* dot_heads(Emitter& e, std::int64_t heads, std::int64_t n);
 
 // void(x, i64 xs, y, i64 ys, i64 rows) for both.
 

@@ -46,6 +46,15 @@ TEST(Streams, AsTheInterpreterHasThem) {
             for (std::int64_t h = 0; h < 3; ++h) ir::rescale_row(like, x + h * n, n, y + h * n);
           });
       check(
+          *isa, [&](Emitter& e) { return dot_heads(e, 3, n); }, 3 * n, 3 * n, 3,
+          [&](const float* x, const float* z, float* y) {
+            for (std::int64_t h = 0; h < 3; ++h) {
+              double sum = 0;
+              for (std::int64_t i = h * n; i < (h + 1) * n; ++i) sum += double(x[i]) * z[i];
+              y[h] = static_cast<float>(sum);
+            }
+          });
+      check(
           *isa, [&](Emitter& e) { return add_heads(e, 4, n, 1); }, 4 * n, n, 4 * n,
           [&](const float* x, const float* z, float* y) {
             for (std::int64_t i = 0; i < 4 * n; ++i) y[i] = x[i] + (i < n ? 0 : z[i % n]);

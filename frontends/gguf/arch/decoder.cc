@@ -165,10 +165,11 @@ void refuse_unknown_forms(const Keys& keys, const Follows& follows) {
   }
 }
 
-ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox, bool own_local_dims) {
+ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox, bool own_local_dims,
+                       const char* base) {
   ir::RopeArgs rope;
   rope.neox = neox;
-  rope.base = keys.positive("rope.freq_base", 10000);
+  rope.base = keys.positive(base, 10000);
   rope.dims = keys.find_size("rope.dimension_count").value_or(head_dim);
   if (rope.dims > head_dim || rope.dims % 2 != 0) {
     const char* suffix = keys.has("rope.dimension_count") ? "rope.dimension_count" : "attention.key_length";

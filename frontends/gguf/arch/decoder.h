@@ -46,8 +46,9 @@ void refuse_unknown_forms(const Keys& keys, const Follows& follows = {});
 
 // The RoPE of layers that see everything: rope.freq_base, rope.dimension_count, rope.scaling.* (none, linear, yarn, and
 // longrope, whose factors are tensors: rope_factors).
-// Unless `own_local_dims`, sliding layers must turn as many dimensions.
-ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox, bool own_local_dims = false);
+// Unless `own_local_dims`, sliding layers must turn as many dimensions. `base`: its key.
+ir::RopeArgs rope_args(const Keys& keys, std::int64_t head_dim, bool neox, bool own_local_dims = false,
+                       const char* base = "rope.freq_base");
 // Dimensions that sliding layers turn.
 std::int64_t local_rope_dims(const Keys& keys, const ir::RopeArgs& rope, std::int64_t head_dim);
 

@@ -12,6 +12,7 @@
 #include "frontends/gguf/arch/decoder.h"
 #include "frontends/gguf/arch/embedding.h"
 #include "frontends/gguf/arch/experts.h"
+#include "frontends/gguf/arch/hyper.h"
 #include "frontends/gguf/arch/latent.h"
 #include "frontends/gguf/arch/recurrent.h"
 #include "frontends/gguf/arch/tensors.h"
@@ -316,29 +317,6 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   if (beside) l.moe_norm = norm_of(tensors, f, l.prefix, "ffn_norm_exps", k.s);
 }
 
-// STEM_fn, STEM_base, STEM_scale; `parts`: 2, or 1 of what only reads.
-constexpr std::int64_t kMaxRounds = 64;
-blocks::Hyper hyper_of(Tensors& tensors, const Keys& keys, const std::string& stem, const DecoderSizes& s,
-                       std::int64_t parts, bool mixes = false) {
-  const std::int64_t n = keys.size("hyper_connection.count");
-  if (mixes)
-    return {.streams = n,
-            .fn = tensors.matrix(stem + "_fn.weight", (2 + n) * n, n * s.n_embd),
-            .base = tensors.vector(stem + "_base.weight", (2 + n) * n),
-            .scale = tensors.vector(stem + "_scale.weight", 3),
-            .norm_eps = s.eps,
-            .eps = keys.factor("hyper_connection.epsilon"),
-            .magnitude = 2,
-            .rounds = keys.size("hyper_connection.sinkhorn_iterations", kMaxRounds)};
-  return {.streams = n,
-          .fn = tensors.matrix(stem + "_fn.weight", parts * n, n * s.n_embd),
-          .base = tensors.vector(stem + "_base.weight", parts * n),
-          .scale = tensors.vector(stem + "_scale.weight", parts),
-          .norm_eps = s.eps,
-          .eps = keys.factor("hyper_connection.epsilon"),
-          .magnitude = keys.positive("hyper_connection.magnitude", 1)};
-}
-
 // The context is as long as the graph is right.
 void limit_reach(const Form& f, Shared& k, std::vector<std::string>& warnings) {
   if (f.reach == 0) return;
@@ -372,13 +350,10 @@ blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const 
     feed_forward(tensors, f, k, i, l);
     l.post_ffn_norm = norm_of(tensors, f, l.prefix, f.post_ffn_norm, s);
   }
-  if (f.hyper_mixes) {
-    l.attn_hyper = hyper_of(tensors, keys, l.prefix + "hc_attn", k.s, 2, true);
-    l.ffn_hyper = hyper_of(tensors, keys, l.prefix + "hc_ffn", k.s, 2, true);
-  }
-  if (f.hyper) {
-    l.attn_hyper = hyper_of(tensors, keys, l.prefix + "hc_attn", k.s, 2);
-    l.ffn_hyper = hyper_of(tensors, keys, l.prefix + "hc_ffn", k.s, 2);
+  if (f.hyper || f.hyper_mixes) {
+    const Streams streams = f.hyper_mixes ? Streams::Mixing : Streams::Plain;
+    l.attn_hyper = hyper_of(tensors, keys, l.prefix + "hc_attn", k.s, streams);
+    l.ffn_hyper = hyper_of(tensors, keys, l.prefix + "hc_ffn", k.s, streams);
   }
   if (k.residuals) {
     l.residuals = k.residuals;
@@ -423,7 +398,7 @@ LoadedModel load_dense(const File& file, const Form& f) {
   }
   const blocks::Norm output_norm = norm_of(tensors, f, "", f.output_norm, s);
   blocks::Hyper head_hyper;
-  if (f.hyper) head_hyper = hyper_of(tensors, keys, "output_hc", s, 1);
+  if (f.hyper) head_hyper = hyper_of(tensors, keys, "output_hc", s, Streams::Head);
   ir::WeightId output_score;
   if (k.residuals) output_score = tensors.matrix("output_res_score.weight", 1, s.n_embd);
   const bool own_head =

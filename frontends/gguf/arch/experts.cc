@@ -13,7 +13,7 @@ std::int64_t count(const Keys& keys, const char* suffix) {
   return n > Keys::kMaxSize ? keys.size(suffix) : n;  // which says what is wrong with it
 }
 
-// expert_gating_func: 1 softmax, 2 sigmoid, 3 softmax over the chosen experts.
+// expert_gating_func: 1 softmax, 2 sigmoid, 3 softmax over the chosen experts, 4 root of softplus.
 Weights weights_of(const Keys& keys, const Experts& e) {
   switch (e.weights) {
     case Experts::Weights::Softmax:
@@ -34,8 +34,11 @@ Weights weights_of(const Keys& keys, const Experts& e) {
       return Weights::Sigmoid;
     case 3:
       return Weights::SoftmaxOfChosen;
+    case 4:
+      return Weights::RootSoftplus;
     default:
-      keys.unsupported("expert_gating_func", "weights other than softmax (1, 3) and sigmoid (2)");
+      keys.unsupported("expert_gating_func",
+                       "weights other than softmax (1, 3), sigmoid (2) and the root of softplus (4)");
   }
 }
 

@@ -184,7 +184,7 @@ TEST(LoadErrors, Unsupported) {
            "'ntk')",
            kind},
           {"experts", [](auto& w) { w.u32("llama.expert_count", 8).u32("llama.expert_used_count", 2); },
-           "tensor 'blk.0.ffn_up_exps.weight': expected the matrices of experts, found no such tensor"},
+           "tensor 'blk.0.ffn_up_exps.weight': expected matrices, found no such tensor"},
           {"experts of no known form",
            [](auto& w) {
              w.u32("llama.expert_count", 8)

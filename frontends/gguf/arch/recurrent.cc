@@ -26,6 +26,12 @@ void mamba_norms(const Keys& keys, Tensors& tensors, double eps, const std::stri
   m.c_norm = norm_of("ssm_c_norm", m.state);
 }
 
+blocks::Mixer mixer_of(const blocks::DeltaNet& m) {
+  return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {
+    return delta_net(b, x, m, layer, name);
+  };
+}
+
 }  // namespace
 
 blocks::Conv conv_of(Tensors& tensors, const std::string& stem, std::int64_t channels, std::int64_t taps) {
@@ -97,8 +103,10 @@ std::vector<bool> recurrent_by_key(const Keys& keys, std::int64_t n_layer, std::
   return layers;
 }
 
-blocks::Mixer delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
-                           const std::string& prefix) {
+namespace {
+
+blocks::DeltaNet delta_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
+                          const std::string& prefix) {
   blocks::DeltaNet m{.key_heads = keys.size("ssm.group_count"),
                      .heads = keys.size("ssm.time_step_rank"),
                      .k_dim = keys.size("ssm.state_size"),
@@ -129,9 +137,21 @@ blocks::Mixer delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSize
   m.a = tensors.vector(prefix + "ssm_a", m.heads);
   m.norm = tensors.vector(prefix + "ssm_norm.weight", m.v_dim);
   m.out = tensors.linear(prefix + "ssm_out", s.n_embd, inner);
-  return [m](ir::Builder& b, ir::ValueId x, std::int64_t layer, const std::string& name) {
-    return delta_net(b, x, m, layer, name);
-  };
+  return m;
+}
+
+}  // namespace
+
+blocks::Mixer delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
+                           const std::string& prefix) {
+  return mixer_of(delta_of(keys, tensors, s, prefix));
+}
+
+blocks::Mixer gated_delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
+                                 const std::string& prefix) {
+  blocks::DeltaNet m = delta_of(keys, tensors, s, prefix);
+  m.z_fn = ir::Fn::sigmoid;
+  return mixer_of(m);
 }
 
 blocks::Mixer kda_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, const std::string& prefix) {

@@ -23,6 +23,9 @@ blocks::Mixer short_conv_of(const Keys& keys, Tensors& tensors, const DecoderSiz
 // The gated delta rule, whose heads take keys in order (ssm_ba) or in turn (ssm_alpha, ssm_beta).
 blocks::Mixer delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
                            const std::string& prefix);
+// The same with outputs gated by a sigmoid.
+blocks::Mixer gated_delta_net_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,
+                                 const std::string& prefix);
 // Kimi delta attention: decays of each key.
 blocks::Mixer kda_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, const std::string& prefix);
 blocks::Mixer plamo2_mamba_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s,

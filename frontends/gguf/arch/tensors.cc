@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "compiler/base/error.h"
 
@@ -166,6 +167,31 @@ ir::WeightId Tensors::tall(const std::string& name, std::int64_t count, std::int
   return use(required(name, {count, out, in}), {count, out, in}, {count * out, in});
 }
 
+ir::WeightId Tensors::pile(const std::string& name, std::int64_t count, std::int64_t out, std::int64_t in) {
+  const Tensor& tensor = required(name, {count, out, in});
+  if (has_shape(tensor, {count * out, in})) return use(tensor, {count * out, in}, {count, out, in});
+  return use(tensor, {count, out, in});
+}
+
+ir::WeightId Tensors::numbers(const std::string& name, std::int64_t rows, std::int64_t cols,
+                              std::int64_t limit) {
+  const Tensor& tensor = required(name, {rows, cols});
+  if (tensor.format != Format::I32)
+    file_.fail_tensor(tensor.name,
+                      cat("expected integers of type I32, found type ", gc::name(tensor.format)));
+  if (!has_shape(tensor, {rows, cols}))
+    file_.fail_tensor(tensor.name,
+                      cat("expected ", shape_text({rows, cols}), ", found ", tensor.shape_text()));
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    std::int32_t number = 0;
+    std::memcpy(&number, tensor.data.data() + 4 * i, 4);
+    if (number < 0 || number >= limit)
+      file_.fail_tensor(tensor.name, cat("expected numbers below ", limit, ", found ", number));
+  }
+  used_.emplace(tensor.name);
+  return builder_.weight(std::string(tensor.name), tensor.format, {rows, cols});
+}
+
 ir::WeightId Tensors::find_vectors(const std::string& name, std::int64_t experts, std::int64_t size) {
   if (!has(name)) return {};
   const Tensor& tensor = required(name, {experts, size});
@@ -176,7 +202,7 @@ ir::WeightId Tensors::find_vectors(const std::string& name, std::int64_t experts
 
 std::int64_t Tensors::rows_of(const std::string& name) const {
   const Tensor* tensor = file_.find_tensor(name);
-  if (tensor == nullptr) file_.fail_tensor(name, "expected the matrices of experts, found no such tensor");
+  if (tensor == nullptr) file_.fail_tensor(name, "expected matrices, found no such tensor");
   return tensor->ne[1];
 }
 

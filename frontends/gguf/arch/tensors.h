@@ -39,6 +39,10 @@ class Tensors {
   ir::WeightId stack(const std::string& name, std::int64_t experts, std::int64_t out, std::int64_t in);
   // The same as one matrix, one under the other: [experts * out, in].
   ir::WeightId tall(const std::string& name, std::int64_t count, std::int64_t out, std::int64_t in);
+  // stack(), which files may have as tall() too, in two dimensions.
+  ir::WeightId pile(const std::string& name, std::int64_t count, std::int64_t out, std::int64_t in);
+  // A table of whole numbers from 0 up, below `limit`: i32 [rows, cols].
+  ir::WeightId numbers(const std::string& name, std::int64_t rows, std::int64_t cols, std::int64_t limit);
   ir::WeightId find_vectors(const std::string& name, std::int64_t experts, std::int64_t size);
   // Rows of each matrix of a tensor (its second dimension); throws where it is missing.
   std::int64_t rows_of(const std::string& name) const;

@@ -164,6 +164,7 @@ double Bench::step_bytes(const Test& test) const {
     const gc_group& group = model_.program->groups[g];
     double positions = test.n_depth + (test.n_gen + 1) / 2.0;  // of a run's steps, on average
     if (group.kind == GC_STATE_KV_RING && positions > group.window) positions = group.window;
+    if (group.kind == GC_STATE_KV_LATENT) positions /= group.window;  // that a row stands for
     bytes += positions * test.n_seqs * static_cast<double>(group.block_bytes[kv_type]) / GC_KV_BLOCK;
   }
   return bytes;
