@@ -37,11 +37,11 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
   layer 1 (%x1) {
     %x1, %n1 = residual_norm(%x0, %sc, post = weight "post": f32[64], pre = weight "pre": f32[64]) {eps = 1e-06}
     %h = heads(%n1) {heads = 2}
-    %ng = ngram_embed(to, rows, table = weight "ngrams": q8_0[40, 32]) {end_token = 2, multipliers = [3, -1, 9007199254740993], sizes = [8, 32], begins = [0, 8]}
+    %ng = ngram_embed(to, rows, table = weight "ngrams": q8_0[40, 32]) {multipliers = [3, -1, 9007199254740993], sizes = [8, 32], begins = [0, 8], end_token = 2}
     %pe = embed_position(rows.position, table = weight "pos": f32[16, 64])
     %t = rope(%h, rows.position, factors = weight "f": f32[16], long_factors = weight "lf": f32[16]) {rope_base = 500000, rope_scale = 1, rope_short = 64, rope_dims = 32, rope_neox = false}
     %ty = rope(%t, rows.position) {rope_base = 500000, rope_scale = 0.25, rope_low = 2, rope_high = 9, rope_magnitude = 1.125, rope_limit = 4096, rope_dims = 32, rope_neox = false}
-    %tb = rope(%t, rows.position) {rope_base = 500000, rope_scale = 1, rope_dims = 32, rope_neox = false, inverse = true, back = 3}
+    %tb = rope(%t, rows.position) {inverse = true, rope_base = 500000, rope_scale = 1, back = 3, rope_dims = 32, rope_neox = false}
     %wg = weigh(%n1, weight = weight "wg": f32[32]) {inverse = true}
     %sh = shift(%wg, weight = weight "sh": f32[64])
     %cl = clamp(%sh) {limit = 8}

@@ -268,6 +268,11 @@ float value_at(Format format, const std::uint8_t* p) {
     std::memcpy(&value, p, 8);
     return static_cast<float>(value);
   }
+  if (format == Format::I32) {
+    std::int32_t value;
+    std::memcpy(&value, p, 4);
+    return static_cast<float>(value);
+  }
   GC_CHECK(format == Format::F16 || format == Format::BF16);
   std::memcpy(&half, p, 2);
   return format == Format::F16 ? f32_of_f16(half) : f32_of_bf16(half);
@@ -338,8 +343,8 @@ void pack_matrix(Format format, std::int64_t rows, std::int64_t cols, const RowS
 
 std::vector<float> pack_vector(Format format, std::span<const std::uint8_t> bytes, std::int64_t n) {
   GC_CHECK(static_cast<std::int64_t>(bytes.size()) == row_bytes(format, n));
-  if (info(format).kind != FormatKind::kFloat)
-    throw_unsupported("vectors of type ", name(format), " (F32, F64, F16 and BF16 are)");
+  if (info(format).kind != FormatKind::kFloat && format != Format::I32)
+    throw_unsupported("vectors of type ", name(format), " (F32, F64, F16, BF16 and I32 are)");
   std::vector<float> out(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) out[i] = value_at(format, &bytes[i * info(format).block_bytes]);
   return out;

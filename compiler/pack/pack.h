@@ -22,7 +22,8 @@ using PanelSink = std::function<void(std::span<const std::uint8_t>)>;
 void pack_matrix(Format format, std::int64_t rows, std::int64_t cols, const RowSource& source,
                  const PanelSink& sink);
 
-// A plain vector (norm weights, biases, RoPE factors) of any float format as f32[n].
+// A plain vector (norm weights, biases, RoPE factors) of any float format as f32[n], or numbers of experts, I32, which
+// f32 holds exactly up to 2^24.
 std::vector<float> pack_vector(Format format, std::span<const std::uint8_t> bytes, std::int64_t n);
 
 // A RoPE table f32[positions, dims / 2, 2]: the rows (compiler/quant/rope_table.h) of positions 0, step, 2 step, ...,

@@ -150,6 +150,9 @@ TEST(Pack, VectorsBecomeF32) {
   EXPECT_EQ(pack_vector(Format::BF16, bytes(brain), 2), (std::vector<float>{1.5f, -0x1p-20f}));
   const double wide[2] = {1.5, 0x1.0000018p0};  // rounded
   EXPECT_EQ(pack_vector(Format::F64, bytes(wide), 2), (std::vector<float>{1.5f, 0x1.000002p0f}));
+  const std::int32_t numbers[2] = {7, 1 << 24};
+  EXPECT_EQ(pack_vector(Format::I32, bytes(numbers), 2), (std::vector<float>{7, 0x1p24f}));
+  EXPECT_THROW(pack_vector(Format::I64, bytes(numbers), 1), UnsupportedError);
 }
 
 TEST(Pack, RopeTablesJoinByComplexProduct) {
