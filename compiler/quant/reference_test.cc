@@ -105,11 +105,19 @@ TEST(Reference, F64RoundsToF32) {
   EXPECT_EQ(out[3], 1.0f);
 }
 
+TEST(Reference, NumbersOfRowsAreF32) {
+  const std::int32_t numbers[2] = {-3, 1 << 24};
+  float out[2];
+  dequantize_row(Format::I32, numbers, out, 2);
+  EXPECT_EQ(out[0], -3);
+  EXPECT_EQ(out[1], 0x1p24f);
+}
+
 TEST(Reference, RefusesPartsOfBlocksAndIntegers) {
   const BlockQ4_0 block{};
   float out[32];
   EXPECT_THROW(dequantize_row(Format::Q4_0, &block, out, 31), InternalError);
-  EXPECT_THROW(dequantize_row(Format::I32, &block, out, 1), InternalError);
+  EXPECT_THROW(dequantize_row(Format::I64, &block, out, 1), InternalError);
   EXPECT_FALSE(has_reference(Format::I8));
 }
 
