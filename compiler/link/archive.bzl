@@ -70,26 +70,28 @@ runtime_archive = rule(
     fragments = ["cpp"],
 )
 
-def libc_stubs(name, folder = "", target_triple = "", oldest = ""):
-    """libc.so.6 and libm.so.6 for a linker to bind symbols to: names and versions of libc_symbols.txt, no code.
+def libc_stubs(name, folder = "", target_triple = "", oldest = "", libraries = ["libc.so.6", "libm.so.6"], symbols = ["libc_symbols.txt"]):
+    """Libraries of the C library for a linker to bind symbols to: names and versions of `symbols`, no code.
 
     `folder`: before the names of the files that are made. `oldest`: the version of the target's first libc, which stands
-    for all that are older (they are all GLIBC_2.N).
+    for all that are older (they are all GLIBC_2.N). A line of `symbols` is LIBRARY VERSION NAME, of data with its size.
 
     What is linked against them asks for the versions named there, whatever libc the machine has that builds this. Not
     llvm-ifs: its stubs have no versions, and pthread_cond_timedwait was bound to its oldest, another function.
     """
-    for library in ["libc.so.6", "libm.so.6"]:
+    for library in libraries:
         native.genrule(
             name = name + "_" + library,
-            srcs = ["libc_symbols.txt"],
+            srcs = symbols,
             outs = [folder + library],
             cmd = """
-awk '$$1 == "{library}" {{print ".globl " $$3 "; .type " $$3 ",@function; " $$3 ": ret"}}' $< > $(@D)/{library}.s
+awk '$$1 == "{library}" && $$4 == "" {{print ".text; .globl " $$3 "; .type " $$3 ",@function; " $$3 ": ret"}}
+  $$1 == "{library}" && $$4 != "" {{
+    print ".data; .globl " $$3 "; .type " $$3 ",@object; .size " $$3 "," $$4 "; " $$3 ": .zero " $$4}}' $(SRCS) > $(@D)/{library}.s
 awk -v oldest={oldest} '
   {{split($$2, version, "."); split(oldest, first, "."); if (version[2] + 0 < first[2] + 0) $$2 = oldest}}
   $$1 == "{library}" {{all[$$2] = all[$$2] " " $$3 ";"}}
-  END {{for (v in all) print v " {{ global:" all[v] " }};"}}' $< > $(@D)/{library}.map
+  END {{for (v in all) print v " {{ global:" all[v] " }};"}}' $(SRCS) > $(@D)/{library}.map
 $(CC) {target} -shared -nostdlib -fuse-ld=lld -Wl,-soname,{library} -Wl,--build-id=none \
   -Wl,--version-script=$(@D)/{library}.map -o $@ $(@D)/{library}.s
 """.format(

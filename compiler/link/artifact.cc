@@ -35,28 +35,41 @@ bool has_tls(const LinkInput& input) {
   return std::find(input.commands.begin(), input.commands.end(), "tls") != input.commands.end();
 }
 
+constexpr const char* kStubs[] = {"program/libpthread.so.0", "program/libdl.so.2", "program/libm.so.6",
+                                  "program/libc.so.6"};
+
 LinkerOutput link_program(const LinkInput& input, const Target& target, const CarriedFiles& carried,
                           std::span<const std::uint8_t> data_object, const std::string& output_path) {
   std::vector<LinkerArg> args;
-  for (const char* flag : {"-m", target.emulation.data(), "-static", "-pie", "--no-dynamic-linker", "-z",
-                           "text", "-z", "relro", "-z", "now", "-z", "noexecstack", "--gc-sections",
-                           "--eh-frame-hdr", "--build-id=none", "--fatal-warnings"})
-    args.push_back(LinkerArg::flag(flag));
+  const auto flag = [&](std::string text) { args.push_back(LinkerArg::flag(std::move(text))); };
+  const auto carry = [&](const char* name) { args.push_back(LinkerArg::file(name, carried.file(name))); };
+  for (const char* each :
+       {"-m", target.emulation.data(), "-pie", "-z", "text", "-z", "relro", "-z", "now", "-z", "noexecstack",
+        "--gc-sections", "--eh-frame-hdr", "--build-id=none", "--fatal-warnings"})
+    flag(each);
+  if (input.dynamic)
+    flag("--dynamic-linker"), flag(std::string(target.loader)), flag("--hash-style=gnu"), flag("--as-needed");
+  else
+    flag("-static"), flag("--no-dynamic-linker");
   // The runtime refers to its commands weakly (run.cc there), so that these flags alone bring them in.
   for (const std::string& command : input.commands)
-    args.push_back(
-        LinkerArg::flag((is_part(command) ? "--undefined=gc_part_" : "--undefined=gc_command_") + command));
-  const auto carry = [&](const char* name) { args.push_back(LinkerArg::file(name, carried.file(name))); };
-  for (const char* name : {"rcrt1.o", "crti.o", "crtbeginS.o"}) carry(name);
+    flag((is_part(command) ? "--undefined=gc_part_" : "--undefined=gc_command_") + command);
+  if (!input.dynamic) carry("rcrt1.o");  // else _start is in dynamic.a
+  for (const char* name : {"crti.o", "crtbeginS.o"}) carry(name);
   for (const ObjectFile& object : input.objects) args.push_back(LinkerArg::file(object.name, object.bytes));
   args.push_back(LinkerArg::file(kDataObject, data_object));
   carry("runtime.a");
   if (has_tls(input)) carry("libssl.a"), carry("libcrypto.a");
   carry("libstdc++.a");
-  carry("libm.a");
-  args.push_back(LinkerArg::flag("--start-group"));
-  for (const char* name : {"libgcc.a", "libgcc_eh.a", "libc.a"}) carry(name);
-  args.push_back(LinkerArg::flag("--end-group"));
+  if (input.dynamic) {
+    for (const char* name : {"libgcc.a", "libgcc_eh.a", "dynamic.a"}) carry(name);
+    for (const char* name : kStubs) carry(name);
+  } else {
+    carry("libm.a");
+    flag("--start-group");
+    for (const char* name : {"libgcc.a", "libgcc_eh.a", "libc.a"}) carry(name);
+    flag("--end-group");
+  }
   for (const char* name : {"crtendS.o", "crtn.o"}) carry(name);
   return run_lld(args, directory_of(output_path));
 }
@@ -78,6 +91,8 @@ ArtifactSizes link_executable(const LinkInput& input, const std::string& output_
   const ImagePlace place = place_of_image(input);
   if (has_tls(input) && target.machine != llvm::ELF::EM_X86_64)
     throw_unsupported("--with tls: this compiler carries no TLS library for ", target.triple);
+  if (input.dynamic && target.loader.empty())
+    throw_unsupported("programs that open libraries are not made for ", target.triple);
   TempFile file(output_path, kExecutableMode);
 
   std::vector<std::uint8_t> program;

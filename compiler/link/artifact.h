@@ -9,8 +9,10 @@
 //
 // Why static-pie over glibc: it runs anywhere, in an empty root, with fast malloc and memcpy. Static glibc carries
 // the LGPL's duty to let users relink: `--emit obj` gives the model's objects, the runtime archive the rest.
-// CUDA needs dlopen, which a static program cannot do safely: such executables will be dynamic position-independent
-// ones on a versioned libc stub; only the table of carried files and the flags in artifact.cc change.
+// What opens libraries at run time, as a GPU's driver, can't be static: a libc of its own in a static program and threads or
+// thread-local variables in the library crash. `dynamic` programs are position-independent ones on the machine's glibc, 2.17
+// or later, whatever the build machine has: they are linked against stubs of its names and versions (archive.bzl), with a
+// start file and what later libcs added of our own (dynamic/); libstdc++ and libgcc are inside.
 //
 // Weights may also go into a file of their own beside OUT, OUT.weights, which the program finds and maps when it starts.
 // The other outputs, where a model is a part of somebody's program, are in library.h.
@@ -62,6 +64,7 @@ struct LinkInput {
   std::string target = "x86_64-linux-gnu";
   EmitKind emit = EmitKind::kExecutable;
   WeightsPlace weights_place = WeightsPlace::kAuto;
+  bool dynamic = false;  // of executables: on the machine's libc, so that libraries can be opened
   // Of executables: the commands that are linked, names of program_commands().
   std::vector<std::string> commands;
   // Of objects, archives and shared libraries: what the API's symbols begin with, where its header goes (empty: nowhere),

@@ -290,6 +290,61 @@ TEST(Artifact, DamageIsFound) {
   EXPECT_EQ(run({scratch / "bad", "check"}).out, "truncated\n");
 }
 
+LinkInput with_features(bool dynamic) {
+  LinkInput features = input();
+  features.dynamic = dynamic;
+  features.commands = {"features"};
+  return features;
+}
+
+constexpr char kFeatures[] =
+    "constructors 1\nexception thrown, thread's variables gone 1\nwait 50 ms\n"
+    "stat good, No such file or directory\nstreams 18 9 word\nrandom ffffffff\ndestructor\n";
+
+// A dynamic program is the same to its user, and to the C and C++ libraries' functions.
+TEST(Dynamic, RunsAsAStaticOneDoes) {
+  Scratch scratch;
+  link_artifact(with_features(false), scratch / "static");
+  EXPECT_EQ(run({scratch / "static", "features"}).out, kFeatures);
+  const ArtifactSizes sizes = link_artifact(with_features(true), scratch / "out", {.keep_symbols = true});
+  EXPECT_LT(sizes.system, 1500000u);
+  EXPECT_EQ(run({scratch / "out"}).out, kExpected);
+  EXPECT_EQ(run({scratch / "out", "features"}).out, kFeatures);
+  EXPECT_EQ(run({scratch / "out", "check"}).out, "good\n");
+  const Ran stripped = run({"strip", scratch / "out"});
+  if (stripped.status == 127) GTEST_SKIP() << "no strip";
+  EXPECT_EQ(stripped.out, "");
+  EXPECT_EQ(run({scratch / "out", "features"}).out, kFeatures);
+  EXPECT_EQ(run({scratch / "out", "check"}).out, "good\n");
+}
+
+// It wants libc and libpthread alone, in versions of 2.17 and before.
+TEST(Dynamic, AsksForOldVersionsAlone) {
+  Scratch scratch;
+  link_artifact(with_features(true), scratch / "out");
+  const Ran ran = run({"readelf", "-W", "-l", "-d", "-V", "--dyn-syms", scratch / "out"});
+  if (ran.status == 127) GTEST_SKIP() << "no readelf";
+  EXPECT_EQ(ran.out.find("Warning"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("/lib64/ld-linux-x86-64.so.2"), std::string::npos);
+  std::set<std::string> needed;
+  for (std::size_t at = 0; (at = ran.out.find("Shared library: [", at)) != ran.out.npos; ++at)
+    needed.insert(ran.out.substr(at + 17, ran.out.find(']', at) - at - 17));
+  EXPECT_EQ(needed, (std::set<std::string>{"libc.so.6", "libm.so.6", "libpthread.so.0"}));
+  int versions = 0;
+  for (std::size_t at = 0; (at = ran.out.find("GLIBC_2.", at)) != ran.out.npos; ++at, ++versions)
+    EXPECT_LE(std::atoi(ran.out.c_str() + at + 8), 17) << ran.out.substr(at, 40);
+  EXPECT_GT(versions, 20);
+  EXPECT_NE(ran.out.find("pthread_cond_timedwait@GLIBC_2.3.2"), std::string::npos);
+}
+
+TEST(Dynamic, IsNotMadeForEveryTarget) {
+  Scratch scratch;
+  LinkInput other = with_features(true);
+  other.target = "aarch64-linux-gnu";
+  EXPECT_EQ(error_of([&] { link_artifact(other, scratch / "out"); }),
+            "programs that open libraries are not made for aarch64-linux-gnu");
+}
+
 // Large enough for alignment to huge pages.
 TEST(Artifact, AlignsLargeImages) {
   Scratch scratch;

@@ -34,8 +34,9 @@ bool is_linked(EmitKind emit) { return emit == EmitKind::kExecutable || emit == 
 const Target& target_of(std::string_view triple) {
   namespace elf = llvm::ELF;
   static constexpr Target kTargets[] = {
-      {"x86_64-linux-gnu", elf::EM_X86_64, "elf_x86_64", 4096, elf::R_X86_64_PC64, elf::SHF_X86_64_LARGE},
-      {"aarch64-linux-gnu", elf::EM_AARCH64, "aarch64linux", 65536, elf::R_AARCH64_PREL64, 0}};
+      {"x86_64-linux-gnu", elf::EM_X86_64, "elf_x86_64", 4096, elf::R_X86_64_PC64, elf::SHF_X86_64_LARGE,
+       "/lib64/ld-linux-x86-64.so.2"},
+      {"aarch64-linux-gnu", elf::EM_AARCH64, "aarch64linux", 65536, elf::R_AARCH64_PREL64, 0, ""}};
   for (const Target& target : kTargets)
     if (target.triple == triple) return target;
   throw_unsupported(

@@ -29,6 +29,7 @@ struct Target {
   std::uint64_t page;           // largest page size of the architecture: alignment of segments
   std::uint32_t relative64;     // the relocation symbol + addend - place, 64 bits
   std::uint64_t large_section;  // flag of a section that code needn't reach by 32 bits
+  std::string_view loader;      // of dynamic programs; empty: none are made
 };
 const Target& target_of(std::string_view triple);
 

@@ -1,6 +1,7 @@
 // A runtime small enough to see through: says what the linker gave it.
 //   PROGRAM            first and last byte of the weights' data, the blob, the generated function, a thread's answer
 //   PROGRAM check      "good" if all checksums are right, else what is wrong
+//   PROGRAM features   what the C and C++ libraries do (features.cc)
 //   PROGRAM info       sizes of the parts and names of the sections
 #include <math.h>
 #include <pthread.h>
@@ -15,6 +16,8 @@ __attribute__((visibility("hidden"))) extern const unsigned char test_blob[];
 __attribute__((visibility("hidden"))) extern const uint64_t test_blob_size;
 int generated_function(int x);  // of the "compiled model"
 }
+
+extern "C" __attribute__((weak)) int gc_command_features();  // features.cc, where it is linked
 
 namespace {
 
@@ -73,6 +76,7 @@ void* answer(void* question) {
 int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "check") == 0) return check();
   if (argc > 1 && strcmp(argv[1], "info") == 0) return info();
+  if (argc > 1 && strcmp(argv[1], "features") == 0) return gc_command_features();
   const gc_image_header* image = gc_image();
   const unsigned char* data = gc_image_data(image);
   Question question = {5.0f, 0};
