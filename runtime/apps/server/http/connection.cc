@@ -87,18 +87,19 @@ void Connection::parse() {
       parser_->body_limit(server_.limits().body_bytes);
       read_by_ = in_seconds(server_.limits().header_seconds);
     }
+    const bool in_headers = !parser_->is_header_done();
     error_code e;
     const std::size_t used = parser_->put(asio::buffer(in_), e);
     in_.erase(0, used);
-    if (e == http::error::need_more) {
-      // The parser's own limit is of what it is given at once: headers that come in pieces could be several times as large.
-      if (!parser_->is_header_done()) header_bytes_ += used;
-      const std::size_t unfinished = in_.size() + (parser_->is_header_done() ? 0 : header_bytes_);
-      if (unfinished > server_.limits().header_bytes)
-        e = http::error::header_limit;
-      else
-        break;
-    }
+    // The parser's own limit is of what it is given at once: headers that come in pieces could be several times as large.
+    // Lines of chunks and trailers are parsed whole: their part is what waits.
+    if (in_headers) header_bytes_ += used;
+    const bool more = e == http::error::need_more;
+    if ((!e || more) &&
+        (in_headers ? header_bytes_ : 0) + (more ? in_.size() : 0) > server_.limits().header_bytes)
+      e = http::error::header_limit;
+    else if (more)
+      break;
     if (e) {
       const int status = e == http::error::header_limit ? 431 : e == http::error::body_limit ? 413 : 400;
       return refuse(status, status == 431   ? "the headers are too large"

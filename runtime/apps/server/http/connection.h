@@ -68,7 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool tls_;
   State state_ = State::kIdle;
   std::string in_;                // received and not parsed
-  std::size_t header_bytes_ = 0;  // parsed of headers that are not whole yet
+  std::size_t header_bytes_ = 0;  // parsed of the request's headers
   std::string chunk_;
   bool reading_ = false, writing_ = false, headers_done_ = false;
   std::optional<Parser> parser_;

@@ -197,6 +197,20 @@ TEST_F(HttpTest, RefusesWhatIsNoRequest) {
   EXPECT_EQ(status(ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n", " ")), "HTTP/1.1 200");
 }
 
+TEST_F(HttpTest, LimitsHeadersThatComeInPieces) {
+  run();
+  std::string fields;
+  while (fields.size() < 3000) fields += "X: y\r\n";
+  // Each piece is below the limit of 4096 bytes; the second ends the headers.
+  for (const bool large : {false, true}) {
+    Client c(server_->port());
+    c.say("GET /a HTTP/1.1\r\nHost: h\r\n" + fields);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    c.say((large ? fields : "") + "Last: x\r\n\r\n");
+    EXPECT_EQ(status(c.hear(large ? "}" : "GET /a")), large ? "HTTP/1.1 431" : "HTTP/1.1 200");
+  }
+}
+
 TEST_F(HttpTest, ContinuesWhoAsks) {
   run();
   Client c(server_->port());
