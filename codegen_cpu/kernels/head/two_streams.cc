@@ -91,7 +91,7 @@ class BoundPanels {
  private:
   void prefetch(const Values& bases, Value* offset, std::int64_t bytes) {
     const std::int64_t panel = upper_panel_bytes(k_);
-    Value* ahead = b_.CreateAdd(offset, e_.i64(stream_ahead(prefetch_ahead(e_.isa()), kWidth, panel)));
+    Value* ahead = b_.CreateAdd(offset, e_.i64(stream_ahead(prefetch_ahead(e_.isa()).blocks, kWidth, panel)));
     Value* wraps = b_.CreateICmpSGE(ahead, e_.i64(panel));
     ahead = b_.CreateSelect(wraps, b_.CreateAdd(ahead, e_.i64(panel * (kWidth - 1))), ahead);
     for (Value* base : bases)

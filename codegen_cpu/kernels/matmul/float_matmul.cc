@@ -64,13 +64,14 @@ llvm::Function* tile(Emitter& e, Format format, int rows, int panels, bool prefe
       for (const Arg& w : w_args) e.prefetch(e.at(e.at(args[w.name], args["ahead"]), l, 64), 2);
     });
     const std::int64_t cols = pair_cols(format), bytes = pair_bytes(format);
+    const std::int64_t ahead = prefetched ? prefetch_ahead(e.isa()).floats / panels : 0;
     // The first `n` columns of pair i.
     const auto add = [&](Value* i, const Values& in, std::int64_t n) {
       Values y = in;
       std::vector<Values> w(panels);
       for (int j = 0; j < panels; ++j) {
         Value* p = e.at(args[w_args[j].name], i, bytes);
-        if (prefetched) e.prefetch(e.at(p, prefetch_ahead(e.isa()) / panels));
+        if (ahead) e.prefetch(e.at(p, ahead));
         w[j] = weights(e, format, p);
       }
       for (std::int64_t c = 0; c < n; ++c) {

@@ -48,7 +48,7 @@ std::vector<Cost> costs_of(const Isa& isa) {
   static constexpr Cost kCosts[] = {
 #define COST(fact, scale_cols, has_min, rows, vectors, tiles) \
   {&Isa::fact, scale_cols, has_min, rows, vectors, tiles},
-#define AHEAD(holds, bytes)
+#define AHEAD(...)
 #include "codegen_cpu/kernels/matmul/costs.def"
 #undef AHEAD
 #undef COST
@@ -59,11 +59,11 @@ std::vector<Cost> costs_of(const Isa& isa) {
   return costs;
 }
 
-std::int64_t prefetch_ahead(const Isa& isa) {
-  std::int64_t ahead = 0;
+Ahead prefetch_ahead(const Isa& isa) {
+  Ahead ahead;
 #define COST(...)
-#define AHEAD(holds, bytes) \
-  if (holds) ahead = bytes;
+#define AHEAD(holds, blocks, floats) \
+  if (holds) ahead = {blocks, floats};
 #include "codegen_cpu/kernels/matmul/costs.def"
 #undef AHEAD
 #undef COST
@@ -73,7 +73,7 @@ std::int64_t prefetch_ahead(const Isa& isa) {
 RowShapes usual_shapes(const Isa& isa, Format format) {
   RowShapes shapes;
   shapes.row_panels = row_panels(isa, layout_for(format));
-  shapes.ahead = prefetch_ahead(isa);
+  shapes.ahead = prefetch_ahead(isa).blocks;
   shapes.tile_rows = step_to_tiles(costs_of(isa), layout_for(format));
   shapes.chunk_groups = 3;
   return shapes;

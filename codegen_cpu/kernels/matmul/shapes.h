@@ -40,7 +40,10 @@ inline constexpr int kIntRowPanels = 4;
 
 // Bytes that prefetches run ahead, over all streams together (costs.def); into the second level, where there is more room
 // to wait: 3 % faster than into the first.
-std::int64_t prefetch_ahead(const Isa& isa);
+struct Ahead {
+  std::int64_t blocks = 0, floats = 0;  // of weights
+};
+Ahead prefetch_ahead(const Isa& isa);
 // The part of one of `streams` that read panels of so many bytes in turn: no more than a panel, or addresses would have to
 // skip the other streams' panels twice.
 inline std::int64_t stream_ahead(std::int64_t ahead, std::int64_t streams, std::int64_t panel) {

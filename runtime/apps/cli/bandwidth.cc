@@ -46,9 +46,8 @@ void read_share(void* context, uint32_t worker) {
   __atomic_fetch_xor(&p->sink, sum, __ATOMIC_RELAXED);
 }
 
-}  // namespace
-
-double measure_read_bandwidth(WorkerPool& pool, Span<const uint8_t> data) {
+// Bytes per second, the best of `passes` and, past `enough` of them, of those until kEnough is over.
+double best_pass(WorkerPool& pool, Span<const uint8_t> data, int passes, int enough) {
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(data.data()) + 63) & ~uintptr_t{63};
   const uintptr_t end = reinterpret_cast<uintptr_t>(data.end());
   if (end < begin + 64 * kStreams) return 0;
@@ -60,13 +59,20 @@ double measure_read_bandwidth(WorkerPool& pool, Span<const uint8_t> data) {
 #endif
   int64_t best = INT64_MAX;
   const int64_t until = now_ns() + kEnough;
-  for (int i = 0; i < kPasses && (i < 3 || now_ns() < until); ++i) {
+  for (int i = 0; i < passes && (i < enough || now_ns() < until); ++i) {
     const int64_t start = now_ns();
     pool.run(read_share, &pass);
-    const int64_t took = now_ns() - start;
-    if (i > 0 && took < best) best = took;  // the first one brings pages and caches in
+    best = min_of(best, now_ns() - start);
   }
   return best > 0 ? static_cast<double>(pass.n) * 64 * 1e9 / static_cast<double>(best) : 0;
 }
+
+}  // namespace
+
+double measure_read_bandwidth(WorkerPool& pool, Span<const uint8_t> data) {
+  return best_pass(pool, data, kPasses, 3);  // the first one brings pages and caches in
+}
+
+double read_bandwidth_now(WorkerPool& pool, Span<const uint8_t> data) { return best_pass(pool, data, 2, 2); }
 
 }  // namespace gcrt

@@ -11,4 +11,8 @@ namespace gcrt {
 // the caches gives the caches' bandwidth, which is the bound of a model of that size.
 double measure_read_bandwidth(WorkerPool& pool, Span<const uint8_t> data);
 
+// The same of two passes: what the memory gives at this moment. Machines that others use too change within seconds, so what
+// is compared with it has to run beside it.
+double read_bandwidth_now(WorkerPool& pool, Span<const uint8_t> data);
+
 }  // namespace gcrt

@@ -5,8 +5,8 @@
 // up and then -r times.
 //
 // Beside tokens/s stands what memory allows: GB/s is bytes of the GGUF's tensors, keys and values that a step of
-// generation reads x steps/s, and share_of_bound divides it by the read bandwidth that the same workers reach in the same run
-// (bandwidth.h). Packed weights differ from the GGUF's bytes; counting the GGUF's makes packing fat gain nothing.
+// generation reads x steps/s, and share_of_bound divides it, run by run, by the read bandwidth that the same workers reach right
+// before and after (bandwidth.h): where neighbours share the memory, one figure for all runs was off by half. Packed weights differ from the GGUF's bytes; counting the GGUF's makes packing fat gain nothing.
 //
 // A prompt's bound is the rate of the instruction that multiplies its rows, by the same workers in the same run (peak.h);
 // what counts as work is the multiplications with weights, the head's and attention's apart.
@@ -26,9 +26,10 @@ struct Test {
 };
 
 struct Result {
-  explicit Result(Allocator a) : samples_ns(a) {}
+  explicit Result(Allocator a) : samples_ns(a), reads(a) {}
   Test test = {};
   Vec<int64_t> samples_ns;
+  Vec<double> reads;  // bytes a second, before the first run and after each; of a generation
   char time[32] = "";
   double avg_ns = 0, stddev_ns = 0, avg_ts = 0, stddev_ts = 0;
 
@@ -38,6 +39,13 @@ struct Result {
   // touched: bytes of a step; weights are read once a step, whatever the number of sequences.
   double bytes_per_second(double touched) const {
     return avg_ns > 0 ? touched * test.n_gen * 1e9 / avg_ns : 0;
+  }
+  double share_of_reads(double touched) const {
+    double sum = 0;
+    for (size_t i = 0; i < samples_ns.size(); ++i)
+      sum +=
+          touched * test.n_gen * 1e9 / static_cast<double>(samples_ns[i]) / ((reads[i] + reads[i + 1]) / 2);
+    return sum / static_cast<double>(samples_ns.size());
   }
 };
 
@@ -86,7 +94,9 @@ class Bench {
   double step_bytes(const Test& test) const;
   bool measure_bounds(const Test& test);
   double share_of_bound(const Result& r) const;
+  double read_rate(const Result& r) const;
   const gc_peak& peak() const;
+  Span<const uint8_t> weights() const { return {model_.weights, model_.program->weights_bytes}; }
   double prompt_macs(const Result& r) const { return static_cast<double>(peak().token_macs) * r.avg_ts; }
   void print_head();
   void print(const Result& r, bool last);
@@ -177,8 +187,14 @@ const gc_peak& Bench::peak() const {
 }
 
 double Bench::share_of_bound(const Result& r) const {
-  if (!r.of_prompt()) return r.bytes_per_second(step_bytes(r.test)) / bounds_.bytes;
+  if (!r.of_prompt()) return r.share_of_reads(step_bytes(r.test));
   return bounds_.macs > 0 ? prompt_macs(r) / bounds_.macs : 0;
+}
+
+double Bench::read_rate(const Result& r) const {
+  double sum = 0;
+  for (const double rate : r.reads) sum += rate;
+  return r.reads.empty() ? bounds_.bytes : sum / static_cast<double>(r.reads.size());
 }
 
 bool Bench::run_once(Session& session, const Test& test, float* logits) {
@@ -223,10 +239,14 @@ bool Bench::measure(const Test& test, Result* result) {
   const time_t clock = time(nullptr);
   struct tm utc;
   if (gmtime_r(&clock, &utc)) strftime(result->time, sizeof result->time, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  const auto read = [&] {
+    return result->of_prompt() || result->reads.push(read_bandwidth_now(session.pool(), weights()));
+  };
+  ok = ok && read();
   for (int64_t i = 0; ok && i < options_.repetitions; ++i) {
     ok = fill_context(session, test);
     const int64_t start = now_ns();
-    ok = ok && run_once(session, test, logits) && result->samples_ns.push(now_ns() - start);
+    ok = ok && run_once(session, test, logits) && result->samples_ns.push(now_ns() - start) && read();
   }
   if (logits) app_.memory.put(logits, bytes, 64);
   if (ok) summarize(result);
@@ -322,7 +342,7 @@ void Bench::print_json(const Result& r, bool last) {
   out.print(",\n    \"avg_ns\": ", static_cast<int64_t>(r.avg_ns),
             ",\n    \"stddev_ns\": ", static_cast<int64_t>(r.stddev_ns),
             ",\n    \"avg_ts\": ", Fixed{r.avg_ts, 6}, ",\n    \"stddev_ts\": ", Fixed{r.stddev_ts, 6});
-  out.print(",\n    \"read_gb_per_s\": ", Fixed{bounds_.bytes * 1e-9, 3},
+  out.print(",\n    \"read_gb_per_s\": ", Fixed{read_rate(r) * 1e-9, 3},
             ",\n    \"peak_gops\": ", Fixed{2 * bounds_.macs * 1e-9, 3},
             ",\n    \"peak_unit\": ", Json{peak().unit});
   if (r.of_prompt())
@@ -356,7 +376,7 @@ void Bench::print_csv(const Result& r) {
             ",", static_cast<int64_t>(r.avg_ns), ",", static_cast<int64_t>(r.stddev_ns), ",",
             Fixed{r.avg_ts, 6}, ",", Fixed{r.stddev_ts, 6}, ",");
   if (!r.of_prompt()) out.print(Fixed{r.bytes_per_second(step_bytes(r.test)) * 1e-9, 3});
-  out.print(",", Fixed{bounds_.bytes * 1e-9, 3}, ",");
+  out.print(",", Fixed{read_rate(r) * 1e-9, 3}, ",");
   if (r.of_prompt()) out.print(Fixed{2 * prompt_macs(r) * 1e-9, 3});
   out.print(",", Fixed{2 * bounds_.macs * 1e-9, 3}, ",");
   quoted(peak().unit);
@@ -371,7 +391,7 @@ bool Bench::measure_bounds(const Test& test) {
     app_.fail("can't start ", workers_, " threads");
     return false;
   }
-  bounds_.bytes = measure_read_bandwidth(pool, {model_.weights, model_.program->weights_bytes});
+  bounds_.bytes = measure_read_bandwidth(pool, weights());
   bounds_.macs = measure_prompt_peak(pool, peak());
   return true;
 }
