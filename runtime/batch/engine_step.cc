@@ -203,7 +203,9 @@ void Engine::take(Slot& s, const Picked& picked) {
   ++s.times.tokens;
   ++metrics_.tokens;
   if (r.chooser.ends(token)) return finish(s, End::kEog);
-  TokenEvent event{.request = r.id, .id = token, .forced = picked.forced, .chosen = picked.own};
+  s.times.generate_ns = monotonic_ns() - s.read_ns;
+  TokenEvent event{
+      .request = r.id, .id = token, .forced = picked.forced, .times = s.times, .chosen = picked.own};
   if (const Status status = r.chooser.text_of(token, &event.text); status != kOk)
     return fail(s, status, Str());
   if (r.wants_probs()) event.likeliest = r.likeliest;

@@ -1,6 +1,7 @@
 #pragma once
 // A request from submit() to its end: what was asked for, copied, and what chooses its tokens.
-#include "runtime/batch/batcher.h"
+#include "runtime/base/vec.h"
+#include "runtime/batch/batch_request.h"
 #include "runtime/generate/token_chooser.h"
 
 namespace gcrt::batch {

@@ -1,6 +1,7 @@
 #pragma once
 // The engine of a real server.
 #include "runtime/apps/server/engine.h"
+#include "runtime/batch/batcher.h"
 
 namespace gcrt::serve {
 

@@ -1,9 +1,9 @@
 #pragma once
-// What the routes need of whoever runs the model: runtime/batch/batcher.h, or a test's own.
+// What the routes need of whoever runs the model: a batcher (batch_engine.h), or a test's own.
 #include <string>
 #include <vector>
 
-#include "runtime/batch/batcher.h"
+#include "runtime/batch/batch_request.h"
 
 namespace gcrt::serve {
 
