@@ -91,7 +91,8 @@ extern "C" int gc_command_features() {
   const bool same = stat("/", &of_path) == 0 && lstat("/", &of_link) == 0 && fstat(1, &of_fd) == 0 &&
                     S_ISDIR(of_path.st_mode) && S_ISDIR(of_link.st_mode) &&
                     of_path.st_ino == of_link.st_ino && S_ISFIFO(of_fd.st_mode);
-  printf("stat %s, %s\n", same ? "good" : "bad", stat("/no such file", &of_path) == 0 ? "?" : strerrordesc_np(errno));
+  printf("stat %s, %s\n", same ? "good" : "bad",
+         stat("/no such file", &of_path) == 0 ? "?" : strerrordesc_np(errno));
   std::istringstream words("17 4.5 word");
   int i = 0;
   double x = 0;
