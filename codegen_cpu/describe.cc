@@ -197,7 +197,9 @@ uint32_t sinks_of(const plan::Plan& plan) {
 
 }  // namespace
 
-void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries) {
+namespace {
+
+void describe(Emitter& e, const plan::Plan& plan, const Entries& entries, uint32_t kv_type) {
   Constants c(e.module());
   std::vector<Constant*> features;
   for (CpuFeature f : e.isa().cpu_features)
@@ -224,12 +226,28 @@ void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries
                                                 c.u32(static_cast<uint64_t>(head_columns(plan))),
                                                 c.u32(n_values),
                                                 c.u32(sinks_of(plan)),
-                                                c.u32(usual_kv_type(e.isa(), plan.graph)),
+                                                c.u32(kv_type),
                                                 values_of(c, plan),
                                                 packed_of(c, readers),
                                                 readers_of(c, readers),
                                                 c.u64(readers.sections.size()),
                                                 entries_of(c, entries)}));
+}
+
+}  // namespace
+
+void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries) {
+  describe(e, plan, entries, usual_kv_type(e.isa(), plan.graph));
+}
+
+void describe_device_program(Emitter& e, const plan::Plan& plan, int kv_type) {
+  llvm::Function* refuse = e.function(
+      "refuse", {ptr("step"), {"worker", Arg::Kind::I32}},
+      [&](const Args&) { e.b().CreateRet(e.i32(GC_ERR_UNSUPPORTED)); }, e.b().getInt32Ty());
+  Entries entries{};
+  for (const int kind : {GC_ENTRY_PREFILL, GC_ENTRY_DECODE, GC_ENTRY_MIXED})
+    entries[static_cast<size_t>(kind)][static_cast<size_t>(kv_type)] = refuse;
+  describe(e, plan, entries, static_cast<uint32_t>(kv_type));
 }
 
 std::unique_ptr<llvm::Module> describe_model(llvm::LLVMContext& context, const Isa& plainest,

@@ -19,6 +19,10 @@ using Entries = std::array<std::array<llvm::Function*, GC_KV_TYPES>, GC_ENTRY_KI
 // Defines the hidden constants "<prefix>program" and "<prefix>peak".
 void describe_program(Emitter& e, const plan::Plan& plan, const Entries& entries);
 
+// The same for a machine beside the CPU, whose ISA is that one's name: code that reads weights, and entries that refuse to run
+// here, of one KV type.
+void describe_device_program(Emitter& e, const plan::Plan& plan, int kv_type);
+
 // What is said of the model beside its ModelInfo.
 struct ModelFacts {
   struct FormatUse {

@@ -1,9 +1,9 @@
 #include "codegen_cuda/backend.h"
 
-#include "codegen_cuda/device/step.h"
 #include "codegen_cuda/formats.h"
 #include "compiler/base/error.h"
 #include "compiler/quant/layouts.h"
+#include "runtime/abi/cuda_step.h"
 #include "runtime/abi/program.h"
 
 namespace gc::cuda {

@@ -141,51 +141,36 @@ class Maker {
   std::vector<std::int32_t> front_of_, product_of_;  // by op: its front; the product that it is the front of
 };
 
-std::int64_t round_up(std::int64_t n) { return (n + 255) / 256 * 256; }
-
-// The arena: [tokens' values | outputs' values | queries | partials].
-struct Parts {
-  std::int64_t outputs, queries, partials, end;
-};
-Parts parts_of(const Program& p, const Sizes& sizes) {
-  Parts at;
-  at.outputs = round_up(p.row_bytes * sizes.rows);
-  at.queries = at.outputs + round_up(p.output_bytes * sizes.outputs);
-  at.partials = at.queries + round_up(p.query_bytes * sizes.rows);
-  at.end = at.partials + round_up(p.partial_bytes * sizes.rows * sizes.ranges);
-  return at;
-}
-
 }  // namespace
 
 Program make_program(const plan::Plan& plan, int kv_type) { return Maker(plan, kv_type).run(); }
 
-std::int64_t arena_bytes(const Program& program, const Sizes& sizes) { return parts_of(program, sizes).end; }
-
-device::At operands(const Program& program, const plan::Plan& plan, const Launch& launch,
-                    const Sizes& sizes) {
-  const Parts parts = parts_of(program, sizes);
-  device::At at{};
-  std::copy(launch.weights.begin(), launch.weights.end(), at.weight);
-  for (size_t i = 0; i < launch.values.size(); ++i) {
-    const Place& place = launch.values[i];
-    at.value[i] = (place.outputs ? parts.outputs + place.offset * sizes.outputs : place.offset * sizes.rows) +
-                  place.shift;
-  }
-  at.queries = parts.queries, at.partials = parts.partials;
-  if (launch.state < 0) return at;
-  const plan::StatePlan& state = plan.states[static_cast<size_t>(launch.state)];
-  at.group = static_cast<std::uint32_t>(state.group);
-  at.state = state.offset[program.kv_type];
-  at.block_bytes = plan.groups[static_cast<size_t>(state.group)].block_bytes[program.kv_type];
-  return at;
+gc_cuda_image arena_facts(const Program& program) {
+  gc_cuda_image image{};
+  image.row_bytes = program.row_bytes, image.output_bytes = program.output_bytes;
+  image.query_bytes = program.query_bytes, image.partial_bytes = program.partial_bytes;
+  return image;
 }
 
-Grid grid_of(const Launch& launch, std::int64_t rows, std::int64_t outputs, std::int64_t ranges) {
-  const std::int64_t n = launch.outputs ? outputs : rows;
-  if (!launch.ranges)
-    return {launch.blocks, (n + launch.rows_at_once - 1) / launch.rows_at_once, launch.deep};
-  return {launch.most_ranges > 0 ? std::min(ranges, launch.most_ranges) : ranges, launch.blocks, n};
+gc_cuda_launch packed(const Program& program, const plan::Plan& plan, const Launch& launch,
+                      std::uint32_t kernel) {
+  gc_cuda_launch out{};
+  out.kernel = kernel;
+  out.outputs = launch.outputs, out.ranges = launch.ranges;
+  out.blocks = launch.blocks, out.rows_at_once = launch.rows_at_once;
+  out.deep = launch.deep, out.most_ranges = launch.most_ranges;
+  std::copy(launch.weights.begin(), launch.weights.end(), out.weight);
+  out.n_values = static_cast<std::uint32_t>(launch.values.size());
+  for (size_t i = 0; i < launch.values.size(); ++i) {
+    const Place& place = launch.values[i];
+    out.value[i] = {place.offset, place.shift, place.outputs, 0};
+  }
+  if (launch.state < 0) return out;
+  const plan::StatePlan& state = plan.states[static_cast<size_t>(launch.state)];
+  out.group = static_cast<std::uint32_t>(state.group);
+  out.state = state.offset[program.kv_type];
+  out.block_bytes = plan.groups[static_cast<size_t>(state.group)].block_bytes[program.kv_type];
+  return out;
 }
 
 }  // namespace gc::cuda

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "codegen_cuda/device/step.h"
 #include "compiler/plan/plan.h"
+#include "runtime/abi/cuda.h"
 
 namespace gc::cuda {
 
 // Positions of a range of attention, as in kernels/attention/attention.cuh.
-inline constexpr std::int64_t kAttnRange = 256;
+inline constexpr std::int64_t kAttnRange = GC_CUDA_RANGE;
 
 // Where a value lies: bytes per row from its part's begin, and from there to a view's first element.
 struct Place {
@@ -52,22 +52,13 @@ struct Program {
 // The plan is of a CudaBackend. Throws Unsupported for what a whole graph can lack beyond its ops.
 Program make_program(const plan::Plan& plan, int kv_type);
 
-// What an arena was made for.
-struct Sizes {
-  std::int64_t rows = 0, outputs = 0, ranges = 0;
-};
-// Ranges of a step whose last position is `pos`.
-constexpr std::int64_t ranges_of(std::int64_t pos) { return pos / kAttnRange + 1; }
 inline const std::vector<Launch>& launches_for(const Program& program, std::int64_t rows) {
   return rows == 1 ? program.one : program.many;
 }
-std::int64_t arena_bytes(const Program& program, const Sizes& sizes);
-device::At operands(const Program& program, const plan::Plan& plan, const Launch& launch, const Sizes& sizes);
-
-struct Grid {
-  std::int64_t x, y, z;
-};
-// z or y is 0 where the launch has nothing to do. `ranges`: of the step.
-Grid grid_of(const Launch& launch, std::int64_t rows, std::int64_t outputs, std::int64_t ranges);
+// The launch as a program's file has it (runtime/abi/cuda.h, which says what follows from it); its kernel is number `kernel`.
+gc_cuda_launch packed(const Program& program, const plan::Plan& plan, const Launch& launch,
+                      std::uint32_t kernel = 0);
+// Facts of the arena.
+gc_cuda_image arena_facts(const Program& program);
 
 }  // namespace gc::cuda

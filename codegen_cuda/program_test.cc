@@ -79,20 +79,20 @@ TEST(Program, PlacesOfValues) {
   for (const ir::Value& v : plan.graph.values)
     all += CudaBackend().row_bytes(v.type.elem, columns_of(v.type));
   EXPECT_LT(p.row_bytes, all - 4 * 96);
-  const Sizes sizes{7, 7, 1};
-  const device::At operand = operands(p, plan, p.many[1], sizes);
-  EXPECT_LT(operand.value[0] + 7 * 4 * 64, arena_bytes(p, sizes) + 1);
+  const gc_cuda_sizes sizes{7, 7, 1};
+  const device::At operand = gc_cuda_operands(arena_facts(p), packed(p, plan, p.many[1]), sizes);
+  EXPECT_LT(operand.value[0] + 7 * 4 * 64, gc_cuda_arena(arena_facts(p), sizes).end + 1);
 }
 
 TEST(Program, Grids) {
-  Launch rows;
-  rows.blocks = 40, rows.rows_at_once = 4;
-  EXPECT_EQ(grid_of(rows, 9, 1, 1).x, 40);
-  EXPECT_EQ(grid_of(rows, 9, 1, 1).y, 3);
-  Launch ranges;
-  ranges.ranges = true, ranges.blocks = 2, ranges.most_ranges = 3;
-  EXPECT_EQ(grid_of(ranges, 9, 1, 100).x, 3);
-  EXPECT_EQ(grid_of(ranges, 9, 1, 100).z, 9);
+  gc_cuda_launch rows{};
+  rows.blocks = 40, rows.rows_at_once = 4, rows.deep = 1;
+  EXPECT_EQ(gc_cuda_grid_of(rows, 9, 1, 1).x, 40);
+  EXPECT_EQ(gc_cuda_grid_of(rows, 9, 1, 1).y, 3);
+  gc_cuda_launch ranges{};
+  ranges.ranges = 1, ranges.blocks = 2, ranges.most_ranges = 3;
+  EXPECT_EQ(gc_cuda_grid_of(ranges, 9, 1, 100).x, 3);
+  EXPECT_EQ(gc_cuda_grid_of(ranges, 9, 1, 100).z, 9);
 }
 
 void expect_refused(std::string text, const std::string& from, const std::string& to,

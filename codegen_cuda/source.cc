@@ -56,9 +56,9 @@ std::string Source::text() const {
       "// Made by gguf-compile. nvcc -arch=sm_80 -fmad=false -cubin FILE, NVRTC and the host shim compile it "
       "as it is.\n";
   for (const char* name :
-       {"device/step.h", "device/base.cuh", "device/act.cuh", "device/decode.cuh", "kernels/norm/norm.cuh",
-        "kernels/matmul/matmul.cuh", "kernels/attention/attention.cuh", "kernels/experts/experts.cuh",
-        "kernels/rows/rows.cuh"})
+       {"runtime/abi/cuda_step.h", "device/base.cuh", "device/act.cuh", "device/decode.cuh",
+        "kernels/norm/norm.cuh", "kernels/matmul/matmul.cuh", "kernels/attention/attention.cuh",
+        "kernels/experts/experts.cuh", "kernels/rows/rows.cuh"})
     text += cat("\n", device_header(name));
   text += "\nnamespace gc::device {\n\n";
   for (const Format format : formats_) text += cat(format_struct(format), "\n");

@@ -55,13 +55,13 @@ const std::map<std::string, Weights> kWeights = {
 const std::map<std::string, HeadLayout> kHeadLayouts = {
     {"auto", HeadLayout::kAuto}, {"one", HeadLayout::kOne}, {"two", HeadLayout::kTwo}};
 
-void add_compile_options(CLI::App& app, Options& o) {
+void add_compile_options(CLI::App& app, Options& o, std::vector<std::string>& devices) {
   app.add_option("MODEL.gguf", o.model, "the model (any shard of a split one)");
   app.add_option("-o,--output", o.output, "what to make; for the text kinds of --emit default stdout");
   app.add_option(
          "--emit", o.emit,
          "exe (default); a part of your program: obj, archive, shared; or what is inside: graph, dot, "
-         "html, plan, llvm-ir, asm, cuda (kernels alone: no program runs them yet)")
+         "html, plan, llvm-ir, asm, cuda")
       ->transform(CLI::CheckedTransformer(kEmits).description(""))
       ->type_name("KIND");
   app.add_option("--cpu", o.cpus,
@@ -70,8 +70,14 @@ void add_compile_options(CLI::App& app, Options& o) {
                  "icelake-server, znver4, ...): one file for several, chosen at start")
       ->delimiter(',');
   app.add_option(
+         "--device", devices,
+         "what an executable has code for: cpu (default), cuda, or cpu,cuda: the GPU where there is one "
+         "when it starts, unless its own --device says otherwise")
+      ->delimiter(',');
+  app.add_option(
          "--cuda-arch", o.cuda_archs,
-         "of --emit cuda: sm_80, sm_90a, ...: cubins and what ptxas says of each kernel go to --save-temps")
+         "of --device cuda: sm_80, sm_90a, ... (default all); of --emit cuda: cubins and what ptxas says of "
+         "each kernel go to --save-temps")
       ->delimiter(',');
   app.add_option("--nvrtc", o.nvrtc, "the library that compiles CUDA, libnvrtc.so.13; default: looked for")
       ->type_name("FILE");
@@ -135,6 +141,16 @@ void check_not_empty(const CLI::App& app) {
       if (value.empty()) throw_user(option->get_name(), ": its value is empty");
 }
 
+void choose_devices(const std::vector<std::string>& names, Options& o) {
+  if (names.empty()) return;
+  o.cpu = o.cuda = false;
+  for (const std::string& name : names) {
+    if (name != "cpu" && name != "cuda")
+      throw_user("--device '", escape_controls(name), "': expected cpu, cuda or cpu,cuda");
+    (name == "cpu" ? o.cpu : o.cuda) = true;
+  }
+}
+
 void check_compile_options(const Options& o) {
   if (o.model.empty()) throw_user("no model given; usage: gguf-compile MODEL.gguf -o OUT (see --help)");
   if (!o.tune.empty() && !o.tuning.empty()) throw_user("--tune measures what --tuning would bring");
@@ -142,9 +158,15 @@ void check_compile_options(const Options& o) {
     throw_user("no output given; usage: gguf-compile MODEL.gguf -o OUT");
   if (!makes_library(o.emit) && (!o.header.empty() || !o.prefix.empty()))
     throw_user(o.header.empty() ? "--prefix" : "--header", " is for --emit obj, archive and shared");
-  if (o.emit != Emit::kCuda && !(o.cuda_archs.empty() && o.nvrtc.empty()))
-    throw_user(o.nvrtc.empty() ? "--cuda-arch" : "--nvrtc", " is for --emit cuda");
-  if (!o.cuda_archs.empty() && o.save_temps.empty())
+  if (o.cuda && o.emit != Emit::kExecutable) throw_user("--device cuda is for executables");
+  if (o.emit != Emit::kCuda && !o.cuda && !(o.cuda_archs.empty() && o.nvrtc.empty()))
+    throw_user(o.nvrtc.empty() ? "--cuda-arch" : "--nvrtc", " is for --device cuda and --emit cuda");
+  if (o.cuda && o.head_layout == HeadLayout::kTwo)
+    throw_user("--head-streams two: the kernels of --device cuda read one");
+  if (!o.cpu && !(o.tune.empty() && o.tuning.empty() && o.prompt_cache_file.empty() && !o.fast_int8))
+    throw_user(
+        "--tune, --tuning, --prompt-cache-file and --fast-int8 are for code of the CPU: --device cpu,cuda");
+  if (o.emit == Emit::kCuda && !o.cuda_archs.empty() && o.save_temps.empty())
     throw_user("--cuda-arch: the cubins need a directory, --save-temps DIR");
   if (o.emit != Emit::kExecutable && !o.with.empty()) throw_user("--with is for executables");
 }
@@ -154,7 +176,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", kCompiler);
   Options options;
   bool architectures = false, formats = false, costs = false;
-  add_compile_options(app, options);
+  std::vector<std::string> devices;
+  add_compile_options(app, options, devices);
   app.add_flag("--list-architectures", architectures, "what general.architecture may be");
   app.add_flag("--list-formats", formats, "tensor types, and which have kernels");
   app.add_flag("--list-costs", costs,
@@ -172,6 +195,7 @@ int run(int argc, char** argv) {
   if (formats) return list_formats(std::cout);
   if (costs) return list_costs(std::cout);
   if (const auto code = commands.run(std::cin, std::cout)) return *code;
+  choose_devices(devices, options);
   check_compile_options(options);
   compile(options, std::cout, std::cerr);
   return 0;

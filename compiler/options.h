@@ -38,6 +38,7 @@ struct Options {
   // Names of codegen_cpu/isa.def or of machines; native: the best this machine runs; portable: all of the target. Empty:
   // native, or for another target than this machine's portable.
   std::vector<std::string> cpus;
+  bool cpu = true, cuda = false;        // the devices that an executable has code for
   std::vector<std::string> cuda_archs;  // names of codegen_cuda/arch.def that the CUDA source is compiled for
   std::string nvrtc;                    // NVRTC's library; empty: looked for
   bool fast_int8 = false;               // prompts in 8 bits where that is faster

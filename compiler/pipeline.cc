@@ -37,7 +37,7 @@ namespace gc {
 namespace {
 
 constexpr char kTokenizerSymbol[] = "gc_tokenizer_blob", kTemplateSymbol[] = "gc_chat_program_blob",
-               kPromptSymbol[] = "gc_prompt_cache_blob";
+               kPromptSymbol[] = "gc_prompt_cache_blob", kCudaSymbol[] = "gc_cuda_blob";
 
 }  // namespace
 
@@ -92,6 +92,20 @@ std::string prefix_of(const cpu::Isa& isa) {
   std::string prefix = "gc_";
   for (char c : isa.name) prefix += c == '-' ? '_' : c;
   return prefix + "_";
+}
+
+// One image of weights serves all that a file has code for.
+void check_same_image(const plan::Plan& a, const plan::Plan& b) {
+  const auto same = [](const plan::Packed& x, const plan::Packed& y) {
+    return x.weight == y.weight && x.kind == y.kind && x.row_begin == y.row_begin && x.rows == y.rows &&
+           x.cols == y.cols && x.offset == y.offset && x.bytes == y.bytes && x.two_streams == y.two_streams;
+  };
+  for (size_t i = 0; i < std::min(a.packed.size(), b.packed.size()); ++i)
+    if (!same(a.packed[i], b.packed[i]))
+      throw_unsupported("--device cpu,cuda: '", a.packed[i].name,
+                        "' lies otherwise for the CPU than for a GPU; --device cuda alone is possible");
+  if (a.packed.size() != b.packed.size() || a.weights_bytes != b.weights_bytes)
+    throw_unsupported("--device cpu,cuda: the CPU and a GPU want other weights of this model");
 }
 
 std::vector<uint8_t> bytes_of(const std::string& s) { return {s.begin(), s.end()}; }
@@ -191,12 +205,15 @@ class Compilation {
     check_prompt_cache();
     choose_shapes(graph);
     if (makes_artifact(options_.emit) && !makes_file()) return;
+    if (options_.cuda) cuda_ = timed("cuda", [&] { return cuda_part(options_, graph); });
     for (const cpu::Isa* isa : isas_) {
+      if (!options_.cpu) break;
       plans.push_back(timed("plan", [&] { return plan::make_plan(graph, backend_for(*isa)); }));
       if (options_.emit == Emit::kPlan) return print(options_, out_, plan::print(plans.back()));
       if (emit_text(*isa, plans.back())) return;
       timed("code", [&] { generate(*isa, plans.back()); });
     }
+    if (options_.cuda) timed("code", [&] { add_cuda(plans); });
     const plan::Plan& plan = plans.front();
     cpu::ModelFacts facts = model_facts(file, plan);
     timed("code", [&] { describe(model.info, facts); });
@@ -280,7 +297,14 @@ class Compilation {
   }
 
   void choose_isas() {
-    const std::vector<const cpu::Isa*> rows = isas_of(options_);
+    std::vector<const cpu::Isa*> rows = isas_of(options_);
+    if (options_.cuda && arch_of(options_) != cpu::Arch::X86_64)
+      throw_unsupported("--device cuda is not made for ", triple(arch_of(options_)), " yet");
+    if (!options_.cpu) {
+      if (!options_.cpus.empty())
+        throw_user("--cpu: the file has no code for the CPU; --device cpu,cuda has");
+      rows = {cpu::usable_isas(arch_of(options_)).front()};  // the plainest
+    }
     told_.reserve(rows.size());
     for (const cpu::Isa* isa : rows) {
       told_.push_back(*isa);
@@ -292,7 +316,8 @@ class Compilation {
   }
 
   cpu::CpuBackend backend_for(const cpu::Isa& isa) const {
-    return cpu::CpuBackend(isa, head_streams(options_.head_layout));
+    const HeadLayout layout = options_.cuda ? HeadLayout::kOne : options_.head_layout;
+    return cpu::CpuBackend(isa, head_streams(layout));
   }
 
   void warn(const std::vector<std::string>& warnings) {
@@ -362,6 +387,24 @@ class Compilation {
     }
     code_ids_.push_back(gc_hash_final(&hash));
     prefixes_.push_back(prefix_of(isa));
+  }
+
+  // The device's program stands behind the CPU's ones. What of it runs on the CPU, code that
+  // reads weights, is for the plainest of those chosen.
+  void add_cuda(std::vector<plan::Plan>& plans) {
+    if (!plans.empty()) check_same_image(plans.front(), cuda_->plan);
+    cpu::Isa isa = *isas_.back();
+    isa.name = "cuda";
+    llvm::LLVMContext context;
+    cpu::Emitter e(context, isa, "cuda", prefix_of(isa));
+    cpu::describe_device_program(e, cuda_->plan, CudaPart::kKvType);
+    input_.objects.push_back({"cuda.o", bytes_of(cpu::compile_object(*e.take(), isa))});
+    input_.blobs.push_back({kCudaSymbol, 64, cuda_->image});
+    input_.dynamic = true;
+    input_.wanted = {"gc_open_device", "gc_list_devices"};
+    prefixes_.push_back(prefix_of(isa));
+    code_ids_.push_back(cuda_->code_id);
+    plans.push_back(cuda_->plan);
   }
 
   void describe(const ModelInfo& info, cpu::ModelFacts& facts) {
@@ -435,7 +478,10 @@ class Compilation {
     log_ << ", formats";
     for (const auto& format : formats_of(plan)) log_ << " " << format;
     log_ << ", for";
-    for (const cpu::Isa* isa : isas_) log_ << " " << isa->name;
+    if (options_.cpu)
+      for (const cpu::Isa* isa : isas_) log_ << " " << isa->name;
+    if (cuda_)
+      for (const std::string& arch : cuda_->archs) log_ << " " << arch;
     log_ << "\n";
     const int64_t n_ctx = std::min<int64_t>(info.n_ctx_train, 4096);
     log_ << "  a context of " << n_ctx << " takes "
@@ -493,6 +539,7 @@ class Compilation {
   text::FrozenVocab vocab_;
   text::ChosenTemplate template_;
   std::vector<uint8_t> prompt_cache_;
+  std::optional<CudaPart> cuda_;
   std::optional<Progress> progress_;
 };
 

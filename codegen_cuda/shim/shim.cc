@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen_cuda/device/step.h"
+#include "runtime/abi/cuda_step.h"
 
 extern "C" {
 extern char __start_gc_shared[] __attribute__((weak)), __stop_gc_shared[] __attribute__((weak));

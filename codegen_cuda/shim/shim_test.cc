@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "codegen_cuda/device/step.h"
+#include "runtime/abi/cuda_step.h"
 //
 #include "codegen_cuda/device/base.cuh"
 

@@ -54,6 +54,7 @@ LinkerOutput link_program(const LinkInput& input, const Target& target, const Ca
   // The runtime refers to its commands weakly (run.cc there), so that these flags alone bring them in.
   for (const std::string& command : input.commands)
     flag((is_part(command) ? "--undefined=gc_part_" : "--undefined=gc_command_") + command);
+  for (const std::string& symbol : input.wanted) flag("--undefined=" + symbol);
   if (!input.dynamic) carry("rcrt1.o");  // else _start is in dynamic.a
   for (const char* name : {"crti.o", "crtbeginS.o"}) carry(name);
   for (const ObjectFile& object : input.objects) args.push_back(LinkerArg::file(object.name, object.bytes));

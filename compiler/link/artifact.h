@@ -67,6 +67,7 @@ struct LinkInput {
   bool dynamic = false;  // of executables: on the machine's libc, so that libraries can be opened
   // Of executables: the commands that are linked, names of program_commands().
   std::vector<std::string> commands;
+  std::vector<std::string> wanted;  // of executables: functions of the runtime that it refers to weakly
   // Of objects, archives and shared libraries: what the API's symbols begin with, where its header goes (empty: nowhere),
   // and lines that tell the header's reader what model it is.
   std::string prefix;

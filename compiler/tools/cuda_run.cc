@@ -136,12 +136,12 @@ class Session {
  public:
   Session(const Args& args, const plan::Plan& plan, const cuda::Program& program, const uint8_t* weights,
           const Shim& shim)
-      : args_(args), plan_(plan), program_(program), shim_(shim) {
+      : args_(args), plan_(plan), program_(program), shim_(shim), facts_(cuda::arena_facts(program)) {
     const auto n = static_cast<int64_t>(args.tokens.size());
     chunk_ = args.decode ? 1 : args.chunk > 0 ? std::min(args.chunk, n) : n;
-    sizes_ = {chunk_ * args.sequences, chunk_ * args.sequences, cuda::ranges_of(n - 1)};
+    sizes_ = {chunk_ * args.sequences, chunk_ * args.sequences, gc_cuda_ranges(n)};
     // What a kernel doesn't write before it reads it shows as NaN.
-    arena_.assign(static_cast<size_t>(cuda::arena_bytes(program, sizes_)), 0xff);
+    arena_.assign(static_cast<size_t>(gc_cuda_arena(facts_, sizes_).end), 0xff);
     step_.weights = weights, step_.arena = arena_.data();
     make_states(n);
   }
@@ -199,14 +199,15 @@ class Session {
     const auto n = static_cast<int64_t>(table.size());
     step_.rows = table.data(), step_.outputs = outputs.data();
     step_.n_rows = step_.n_outputs = static_cast<uint32_t>(n);
-    step_.n_splits = static_cast<uint32_t>(cuda::ranges_of(begin + rows - 1));
+    step_.n_splits = static_cast<uint32_t>(gc_cuda_ranges(begin + rows));
     step_.logits = logits, step_.logits_stride = n_vocab;
     uint64_t seed = args_.seed;
     for (const cuda::Launch& launch : cuda::launches_for(program_, n)) {
-      const cuda::Grid grid = cuda::grid_of(launch, n, n, step_.n_splits);
+      const gc_cuda_launch packed = cuda::packed(program_, plan_, launch);
+      const gc_cuda_grid grid = gc_cuda_grid_of(packed, n, n, step_.n_splits);
       const unsigned size[3] = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
                                 static_cast<unsigned>(grid.z)};
-      const device::At at = cuda::operands(program_, plan_, launch, sizes_);
+      const device::At at = gc_cuda_operands(facts_, packed, sizes_);
       shim_.launch()(shim_.symbol(launch.kernel), size, &step_, &at, seed++);
     }
   }
@@ -215,8 +216,9 @@ class Session {
   const plan::Plan& plan_;
   const cuda::Program& program_;
   const Shim& shim_;
+  const gc_cuda_image facts_;
   int64_t chunk_ = 0;
-  cuda::Sizes sizes_;
+  gc_cuda_sizes sizes_{};
   device::Step step_{};
   std::vector<uint8_t> arena_;
   std::vector<std::vector<uint8_t>> pools_;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/checked.h"
+#include "runtime/core/device.h"
 #include "runtime/core/huge_pages.h"
 
 namespace gcrt {
@@ -61,12 +62,41 @@ uint64_t kv_pool_bytes(const gc_program& program, const KvOptions& options) {
   return sum;
 }
 
-Status KvCache::init(const gc_program& program, const KvOptions& options, Allocator allocator) {
+uint8_t* KvCache::pool_get(uint64_t bytes) {
+  if (device_ != nullptr) return device_->get(bytes);
+  auto* at = static_cast<uint8_t*>(allocator_.get(bytes, large_alignment(bytes)));
+  if (at != nullptr) want_huge_pages(at, bytes);
+  return at;
+}
+void KvCache::pool_put(uint8_t* at, uint64_t bytes) {
+  if (device_ != nullptr) return device_->put(at);
+  allocator_.put(at, bytes, large_alignment(bytes));
+}
+void KvCache::pool_zero(uint8_t* at, uint64_t bytes) {
+  if (device_ != nullptr) return device_->zero(at, bytes);
+  memset(at, 0, bytes);
+}
+void KvCache::pool_copy(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  if (device_ != nullptr) return device_->copy(to, from, bytes);
+  memcpy(to, from, bytes);
+}
+void KvCache::pool_write(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  if (device_ != nullptr) return device_->write(to, from, bytes);
+  memcpy(to, from, bytes);
+}
+void KvCache::pool_read(uint8_t* to, const uint8_t* from, uint64_t bytes) const {
+  if (device_ != nullptr) return device_->read(to, from, bytes);
+  memcpy(to, from, bytes);
+}
+
+Status KvCache::init(const gc_program& program, const KvOptions& options, Allocator allocator,
+                     Device* device) {
   reset();
   if (options.kv_type >= GC_KV_TYPES || options.n_seqs == 0 || options.chunk == 0) return kErrArgument;
   program_ = &program;
   options_ = options;
   allocator_ = allocator;
+  device_ = device;
   uint32_t n_seqs = 0;
   if (!checked_add(options.n_seqs, options.n_held, &n_seqs)) return kErrMemory;
   groups_ = Vec<Pool>(allocator);
@@ -95,7 +125,7 @@ Status KvCache::init_slots(uint32_t g) {
   uint32_t n = 0;
   if (!kv_pool_blocks(group, options_, &n) || !checked_mul<uint64_t>(group.seq_bytes, n, &pool.bytes))
     return kErrMemory;
-  pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, large_alignment(pool.bytes)));
+  pools_[g] = pool_get(pool.bytes);
   if (pools_[g] == nullptr) return kErrMemory;
   bytes_ += pool.bytes;
   const uint32_t n_seqs = static_cast<uint32_t>(seqs_.size());
@@ -121,9 +151,8 @@ Status KvCache::init_group(uint32_t g) {
     return kErrMemory;
   if (!pool.free.resize(n) || !pool.uses.resize(n)) return kErrMemory;
   if (pool.bytes != 0) {
-    pools_[g] = static_cast<uint8_t*>(allocator_.get(pool.bytes, large_alignment(pool.bytes)));
+    pools_[g] = pool_get(pool.bytes);
     if (pools_[g] == nullptr) return kErrMemory;
-    want_huge_pages(pools_[g], pool.bytes);
   }
   pool.n_blocks = n;
   bytes_ += pool.bytes;
@@ -139,7 +168,7 @@ Status KvCache::init_group(uint32_t g) {
 
 void KvCache::reset() {
   for (uint32_t g = 0; g < pools_.size(); ++g)
-    if (pools_[g] != nullptr) allocator_.put(pools_[g], groups_[g].bytes, large_alignment(groups_[g].bytes));
+    if (pools_[g] != nullptr) pool_put(pools_[g], groups_[g].bytes);
   pools_.reset();
   groups_.reset();
   seqs_.reset();
@@ -156,7 +185,7 @@ Status KvCache::take(uint32_t g, uint32_t* entry) {
   pool.free.pop();
   pool.uses[*entry] = 1;
   const uint64_t block = program_->groups[g].block_bytes[options_.kv_type];
-  memset(pools_[g] + *entry * block, 0, block);
+  pool_zero(pools_[g] + *entry * block, block);
   return kOk;
 }
 
@@ -175,7 +204,7 @@ Status KvCache::grow(uint32_t s, uint32_t end) {
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     if (!has_blocks(program_->groups[g])) {
       const uint64_t slot = program_->groups[g].seq_bytes;
-      if (seq.length == 0) memset(pools_[g] + seq.blocks[g][kState] * slot, 0, slot);
+      if (seq.length == 0) pool_zero(pools_[g] + seq.blocks[g][kState] * slot, slot);
       continue;
     }
     const gc_group& group = program_->groups[g];
@@ -252,7 +281,7 @@ void KvCache::give_from(uint32_t s, uint32_t end) {
 Status KvCache::own_copy(uint32_t g, uint32_t of, uint32_t* entry) {
   if (const Status status = take(g, entry); status != kOk) return status;
   const uint64_t block = program_->groups[g].block_bytes[options_.kv_type];
-  memcpy(pools_[g] + *entry * block, pools_[g] + of * block, block);
+  pool_copy(pools_[g] + *entry * block, pools_[g] + of * block, block);
   return kOk;
 }
 
@@ -272,7 +301,7 @@ void KvCache::fork(uint32_t from, uint32_t to) {
     }
     const uint64_t slot = program_->groups[g].seq_bytes;
     for (uint32_t i = 0; i < (a.kept != 0 ? kSlots : 1); ++i)
-      memcpy(pools_[g] + b.blocks[g][i] * slot, pools_[g] + a.blocks[g][i] * slot, slot);
+      pool_copy(pools_[g] + b.blocks[g][i] * slot, pools_[g] + a.blocks[g][i] * slot, slot);
   }
 }
 
@@ -287,7 +316,7 @@ void KvCache::copy_slots(uint32_t s, uint32_t from, uint32_t to) {
     if (has_blocks(program_->groups[g])) continue;
     const uint64_t slot = program_->groups[g].seq_bytes;
     const Vec<uint32_t>& slots = seqs_[s].blocks[g];
-    memcpy(pools_[g] + slots[to] * slot, pools_[g] + slots[from] * slot, slot);
+    pool_copy(pools_[g] + slots[to] * slot, pools_[g] + slots[from] * slot, slot);
   }
 }
 

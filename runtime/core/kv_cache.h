@@ -25,6 +25,8 @@
 
 namespace gcrt {
 
+class Device;
+
 struct KvOptions {
   uint32_t n_seqs = 1;
   uint32_t n_ctx = 0;  // positions of a sequence
@@ -56,8 +58,10 @@ class KvCache {
   KvCache& operator=(const KvCache&) = delete;
   ~KvCache() { reset(); }
 
-  // GC_ERR_UNSUPPORTED when the program has no kernels for the type; kErrMemory.
-  Status init(const gc_program& program, const KvOptions& options, Allocator allocator);
+  // GC_ERR_UNSUPPORTED when the program has no kernels for the type; kErrMemory. The pools are the device's memory where there
+  // is one.
+  Status init(const gc_program& program, const KvOptions& options, Allocator allocator,
+              Device* device = nullptr);
   void reset();
 
   // Blocks for positions up to end - 1 of a sequence; kErrFull past the context, or when no block is left.
@@ -119,6 +123,13 @@ class KvCache {
   Status init_slots(uint32_t group);
   void give_from(uint32_t seq, uint32_t end);
   void copy_slots(uint32_t seq, uint32_t from, uint32_t to);
+  // Memory of the pools, wherever it is.
+  uint8_t* pool_get(uint64_t bytes);
+  void pool_put(uint8_t* at, uint64_t bytes);
+  void pool_zero(uint8_t* at, uint64_t bytes);
+  void pool_copy(uint8_t* to, const uint8_t* from, uint64_t bytes);
+  void pool_write(uint8_t* to, const uint8_t* from, uint64_t bytes);
+  void pool_read(uint8_t* to, const uint8_t* from, uint64_t bytes) const;
   Status own_copy(uint32_t group, uint32_t of, uint32_t* entry);
   Status own_block(uint32_t group, uint32_t block, uint32_t length, uint32_t* entry);
   Status take(uint32_t group, uint32_t* entry);
@@ -127,6 +138,7 @@ class KvCache {
   const gc_program* program_ = nullptr;
   KvOptions options_;
   Allocator allocator_;
+  Device* device_ = nullptr;  // null: pools are this machine's memory
   uint64_t bytes_ = 0;
   bool recurrent_ = false, goes_back_ = true;
   Vec<Pool> groups_;

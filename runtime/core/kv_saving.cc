@@ -63,11 +63,11 @@ void KvCache::save(uint32_t s, uint8_t* out) const {
     store_le<uint32_t>(head + 12, range.count);
     if (!has_blocks(program_->groups[g])) {
       for (uint32_t i = 0; i < range.count; ++i, blocks += block)
-        memcpy(blocks, pools_[g] + seq.blocks[g][i] * block, block);
+        pool_read(blocks, pools_[g] + seq.blocks[g][i] * block, block);
       continue;
     }
     for (uint32_t b = range.first; b < range.first + range.count; ++b, blocks += block)
-      memcpy(blocks, pools_[g] + seq.blocks[g][b % groups_[g].table] * block, block);
+      pool_read(blocks, pools_[g] + seq.blocks[g][b % groups_[g].table] * block, block);
   }
 }
 
@@ -119,7 +119,7 @@ Status KvCache::load_group(uint32_t s, uint32_t g, Range range, const uint8_t* b
   if (!has_blocks(program_->groups[g])) {
     seq.kept = range.first;
     for (uint32_t i = 0; i < range.count; ++i, bytes += block)
-      memcpy(pools_[g] + seq.blocks[g][i] * block, bytes, block);
+      pool_write(pools_[g] + seq.blocks[g][i] * block, bytes, block);
     return kOk;
   }
   const uint32_t table = groups_[g].table, end = range.first + range.count;
@@ -136,7 +136,7 @@ Status KvCache::load_group(uint32_t s, uint32_t g, Range range, const uint8_t* b
     uint32_t& entry = seq.blocks[g][b % table];
     if (entry == kNone)
       if (const Status status = take(g, &entry); status != kOk) return status;
-    memcpy(pools_[g] + entry * block, bytes, block);
+    pool_write(pools_[g] + entry * block, bytes, block);
   }
   return kOk;
 }

@@ -9,8 +9,9 @@ namespace gcrt {
 namespace {
 
 // Ranges of positions that attention can give to workers apart, for few rows, as many as a step has of generated ones; see
-// the kernels.
-uint32_t splits_cap(const SessionOptions& o) {
+// the kernels. A device's for every row.
+uint32_t splits_cap(const gc_program& program, const SessionOptions& o) {
+  if (is_for_device(program)) return o.n_ubatch * (o.n_ctx / 256 + 1);
   const uint32_t rows = o.n_seqs < GC_REDUNDANT_ROWS ? o.n_seqs : GC_REDUNDANT_ROWS;
   return rows * (o.n_ctx / 512 + 2);
 }
@@ -38,6 +39,7 @@ void meet(void* barrier, uint32_t) { static_cast<Barrier*>(barrier)->wait(); }
 SessionOptions with_defaults(const Model& model, SessionOptions options) {
   if (options.n_ctx == 0) options.n_ctx = model.facts->n_ctx_train;
   if (options.n_ctx > model.program->max_position) options.n_ctx = model.program->max_position;
+  if (model.device != nullptr) options.workers = 1;
   if (options.workers == 0) options.workers = options.threads.run != nullptr ? 1 : usable_cpus();
   if (options.n_ubatch == 0) options.n_ubatch = 512;
   const uint64_t positions = uint64_t{options.n_ctx} * options.n_seqs;  // a step can't have more rows
@@ -55,7 +57,7 @@ SessionMemory session_memory(const Model& model, const SessionOptions& given) {
   SessionMemory m;
   m.kv = kv_pool_bytes(*model.program, kv_options(o));
   m.states = recurrent_pool_bytes(*model.program, kv_options(o));
-  m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(o)) +
+  m.arena = gc_arena_bytes(model.program, o.n_ubatch, o.n_outputs, o.workers, splits_cap(*model.program, o)) +
             Choice::bytes(o.workers, o.n_outputs, o.most_k);
   return m;
 }
@@ -76,8 +78,14 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   }
   const SessionMemory need = session_memory(model, options_);
   auto out_of_memory = [&] {
-    format_to(message, "not enough memory: a context of ", options_.n_ctx, " needs ", need.kv >> 20,
-              " MiB of KV and ", need.arena >> 20, " MiB of scratch");
+    Writer w(message.data(), message.size());
+    format(w, "not enough memory: a context of ", options_.n_ctx, " needs ");
+    if (model_.device != nullptr) {
+      format(w, need.kv, " bytes of KV and ", need.arena, " of scratch, ");
+      model_.device->say_free(w);
+    } else {
+      format(w, need.kv >> 20, " MiB of KV and ", need.arena >> 20, " MiB of scratch");
+    }
     return kErrMemory;
   };
   rows_ = Vec<gc_row>(allocator);
@@ -87,13 +95,14 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   if (!rows_.resize(options_.n_ubatch) || !chunk_.resize(options_.n_ubatch) ||
       !outputs_.resize(options_.n_outputs) || !old_length_.resize(options_.n_seqs))
     return out_of_memory();
-  if (const Status s = kv_.init(*model.program, kv_options(options_), allocator); s != kOk)
+  if (const Status s = kv_.init(*model.program, kv_options(options_), allocator, model_.device); s != kOk)
     return s == kErrMemory ? out_of_memory() : s;
   const uint64_t lists = Choice::bytes(options_.workers, options_.n_outputs, options_.most_k);
   if (choice_.init(model.program->n_vocab, options_.workers, options_.n_outputs, options_.most_k,
                    allocator) != kOk)
     return out_of_memory();
   arena_bytes_ = need.arena - lists;
+  if (model_.device != nullptr) return init_device(message);
   arena_ = static_cast<uint8_t*>(allocator.get(arena_bytes_, large_alignment(arena_bytes_)));
   if (arena_ == nullptr) return out_of_memory();
   want_huge_pages(arena_, arena_bytes_);
@@ -106,7 +115,17 @@ Status Session::init(const Model& model, const SessionOptions& given, Allocator 
   return s;
 }
 
+// The arena is the device's; where the head chooses, it does so here.
+Status Session::init_device(Span<char> message) {
+  device_logits_ = Vec<float>(allocator_);
+  if (options_.most_k != 0 && !device_logits_.resize(uint64_t{options_.n_outputs} * logits_stride()))
+    return kErrMemory;
+  if (const Status s = model_.device->begin(options_, allocator_, &device_, message); s != kOk) return s;
+  return pool_.start(1, allocator_);  // the caller's thread
+}
+
 Session::~Session() {
+  if (device_ != nullptr) device_->close();
   if (arena_ != nullptr) allocator_.put(arena_, arena_bytes_, large_alignment(arena_bytes_));
 }
 
@@ -152,7 +171,7 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink, bool each_apart) {
     step.n_seqs = options_.n_seqs;
     step.rows_cap = options_.n_ubatch;
     step.outputs_cap = options_.n_outputs;
-    step.splits_cap = splits_cap(options_);
+    step.splits_cap = splits_cap(program, options_);
     step.workers = pool_.workers();
     step.layer_last = program.n_layer;
     step.weights = model_.weights;
@@ -164,7 +183,7 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink, bool each_apart) {
     step.abort = kv_.is_recurrent() ? &never_ : &abort_;
     step.see = see;
     step.see_context = see_context;
-    memset(arena_, 0, program.arena.fixed);
+    if (device_ == nullptr) memset(arena_, 0, program.arena.fixed);
     const int kind = whole_texts(program)           ? GC_ENTRY_ENCODE
                      : step.n_prompt == step.n_rows ? GC_ENTRY_PREFILL
                      : step.n_prompt == 0           ? GC_ENTRY_DECODE
@@ -173,8 +192,8 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink, bool each_apart) {
     if (run.entry == nullptr) {
       status = kErrUnsupported;
     } else {
-      status = pool_.run(run_worker, &run);
-      ran = status == kOk;
+      status = device_ != nullptr ? step_on_device(step) : pool_.run(run_worker, &run);
+      ran = status == kOk || device_ != nullptr;
       if (status == kOk) status = run.status;
       if (status == kOk && chooses) {
         status = choice_.finish(*sink, step.n_outputs);
@@ -192,6 +211,19 @@ Status Session::step(Span<const Token> tokens, gc_sink* sink, bool each_apart) {
   // Raised too late for this step to see, it holds for the next one.
   if (status == kErrAborted) __atomic_store_n(&abort_, 0, __ATOMIC_RELAXED);
   return status;
+}
+
+Status Session::step_on_device(const gc_step& step) {
+  if (see != nullptr) return kErrUnsupported;
+  if (step.n_outputs == 0) return device_->step(step, nullptr, 0);
+  const gc_sink& sink = *step.sink;
+  const bool chooses = sink.kind == GC_SINK_ARGMAX || sink.kind == GC_SINK_TOPK;
+  float* logits = chooses ? device_logits_.data() : sink.logits;
+  const uint64_t stride = chooses ? logits_stride() : sink.stride;
+  if (const Status s = device_->step(step, logits, stride); s != kOk) return s;
+  for (uint32_t o = 0; chooses && o < step.n_outputs; ++o)
+    sink.choice->take(sink.choice->context, 0, o, 0, logits_stride(), logits + o * stride);
+  return kOk;
 }
 
 Status Session::begin_choice(gc_sink* sink, uint32_t n_outputs) {

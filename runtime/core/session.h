@@ -10,6 +10,7 @@
 #include "runtime/abi/image.h"
 #include "runtime/abi/program.h"
 #include "runtime/core/choice.h"
+#include "runtime/core/device.h"
 #include "runtime/core/kv_cache.h"
 #include "runtime/core/threads.h"
 
@@ -22,10 +23,11 @@ struct Image {
 };
 
 struct Model {
-  const gc_program* program = nullptr;
+  const gc_program* program = nullptr;  // of the device, where there is one
   const gc_model* facts = nullptr;
   const uint8_t* weights = nullptr;  // base that the program's offsets count from
   Image image;
+  Device* device = nullptr;  // null: this machine's CPU
 };
 
 // The weights of this file, with their header verified. kErrImage: missing, cut off, damaged or another model's, and
@@ -136,6 +138,8 @@ class Session {
   Status fill_rows(Span<const Token> tokens, gc_step* step);
   Status begin_choice(gc_sink* sink, uint32_t n_outputs);
   gc_sink logits_sink(float* logits) const;
+  Status init_device(Span<char> message);
+  Status step_on_device(const gc_step& step);
 
   Model model_;
   SessionOptions options_;
@@ -149,6 +153,8 @@ class Session {
   Vec<uint32_t> outputs_;
   Vec<uint32_t> old_length_;
   Choice choice_;
+  DeviceSession* device_ = nullptr;
+  Vec<float> device_logits_;  // of a step whose head chooses
   uint32_t abort_ = 0;
   const uint32_t never_ = 0;
 };

@@ -34,6 +34,8 @@ int App::fail_status(Status status) {
       return fail("this file has no code for that");
     case kErrImage:
       return fail("this file is damaged");
+    case kErrSystem:
+      return fail("the operating system or the GPU's driver failed");
     default:
       return fail("status ", status);
   }
@@ -148,8 +150,47 @@ bool open_tokenizer(App& app, Tokenizer* tokenizer) {
   return false;
 }
 
+namespace {
+
+enum class Runs { kCpu, kDevice, kAny, kWrong };
+
+// Of --device, --isa and what the file has code for.
+Runs choose_device(App& app, const Options& options) {
+  const Str want = options.device;
+  const bool has_device = &gc_open_device != nullptr, has_cpu = !is_for_device(*gc_programs[0]);
+  const bool wants_device = want == kDeviceName || options.gpu >= 0;
+  if (!want.empty() && want != "cpu" && want != kDeviceName)
+    app.fail("--device '", want, "': expected cpu or ", kDeviceName);
+  else if (want == "cpu" && !has_cpu)
+    app.fail("this file has no code for the CPU: it was compiled with --device ", kDeviceName);
+  else if (wants_device && !has_device)
+    app.fail("this file has no code for ", kDeviceName, ": gguf-compile --device cpu,", kDeviceName,
+             " makes one that has");
+  else if (wants_device && (want == "cpu" || *options.isa))
+    app.fail("--", want == "cpu" ? "gpu" : "isa", want == "cpu" ? " is not for the CPU" : " is for the CPU");
+  else
+    return want == "cpu" || *options.isa || !has_device ? Runs::kCpu
+           : wants_device || !has_cpu                   ? Runs::kDevice
+                                                        : Runs::kAny;
+  return Runs::kWrong;
+}
+
+}  // namespace
+
 bool open_model(App& app, const Options& options, Model* model) {
-  const Status s = open_model(Str(options.isa), Str(), model, app.note());
+  const Runs device = choose_device(app, options);
+  if (device == Runs::kWrong) return false;
+  Status s = open_model(Str(options.isa), Str(), model, app.note());
+  if (s == kOk && device != Runs::kCpu) {
+    s = gc_open_device(options.gpu < 0 ? 0 : static_cast<uint32_t>(options.gpu), app.memory, model,
+                       app.note());
+    if (s != kOk && device == Runs::kAny) {
+      app.err.print(Line{app.name}, ": running on the CPU: ", Line{Str(app.message)}, "\n");
+      app.err.flush();
+      app.message[0] = 0;
+      return true;
+    }
+  }
   if (s != kOk) app.fail_status(s);
   return s == kOk;
 }

@@ -97,6 +97,7 @@ class Bench {
   double read_rate(const Result& r) const;
   const gc_peak& peak() const;
   Span<const uint8_t> weights() const { return {model_.weights, model_.program->weights_bytes}; }
+  const char* backend() const { return model_.device != nullptr ? "CUDA" : "CPU"; }
   double prompt_macs(const Result& r) const { return static_cast<double>(peak().token_macs) * r.avg_ts; }
   void print_head();
   void print(const Result& r, bool last);
@@ -186,7 +187,9 @@ const gc_peak& Bench::peak() const {
   return *gc_prompt_peaks[i];
 }
 
+// Of a device no bound is measured.
 double Bench::share_of_bound(const Result& r) const {
+  if (model_.device != nullptr) return 0;
   if (!r.of_prompt()) return r.share_of_reads(step_bytes(r.test));
   return bounds_.macs > 0 ? prompt_macs(r) / bounds_.macs : 0;
 }
@@ -240,7 +243,8 @@ bool Bench::measure(const Test& test, Result* result) {
   struct tm utc;
   if (gmtime_r(&clock, &utc)) strftime(result->time, sizeof result->time, "%Y-%m-%dT%H:%M:%SZ", &utc);
   const auto read = [&] {
-    return result->of_prompt() || result->reads.push(read_bandwidth_now(session.pool(), weights()));
+    return result->of_prompt() || model_.device != nullptr ||
+           result->reads.push(read_bandwidth_now(session.pool(), weights()));
   };
   ok = ok && read();
   for (int64_t i = 0; ok && i < options_.repetitions; ++i) {
@@ -321,7 +325,7 @@ void Bench::print_markdown(const Result& r) {
   Writer(threads).put_uint(workers_);
   const char* model = model_.facts->name[0] ? model_.facts->name : model_.facts->architecture;
   app_.out.print("| ", Left{model, 30}, " | ", Right{size, 10}, " | ", Right{params, 10}, " | ",
-                 Left{"CPU", 10}, " | ", Right{threads, 7}, " | ", Right{test, 15}, " | ", Right{ts, 20},
+                 Left{backend(), 10}, " | ", Right{threads, 7}, " | ", Right{test, 15}, " | ", Right{ts, 20},
                  " | ", Right{rate, 8}, " | ", Right{share, 14}, " |\n");
 }
 
@@ -329,8 +333,8 @@ void Bench::print_json(const Result& r, bool last) {
   Output& out = app_.out;
   const SessionOptions s = with_defaults(model_, session_for(r.test));
   const gc_model& m = *model_.facts;
-  out.print("  {\n    \"build\": ", Json{m.compiler},
-            ",\n    \"backends\": \"CPU\",\n    \"isa\": ", Json{model_.program->isa},
+  out.print("  {\n    \"build\": ", Json{m.compiler}, ",\n    \"backends\": ", Json{backend()},
+            ",\n    \"isa\": ", Json{model_.program->isa},
             ",\n    \"model_type\": ", Json{m.name[0] ? m.name : m.architecture},
             ",\n    \"model_size\": ", static_cast<uint64_t>(model_bytes()),
             ",\n    \"model_n_params\": ", m.parameters, ",\n    \"n_batch\": ", s.n_ubatch,
@@ -344,7 +348,7 @@ void Bench::print_json(const Result& r, bool last) {
             ",\n    \"avg_ts\": ", Fixed{r.avg_ts, 6}, ",\n    \"stddev_ts\": ", Fixed{r.stddev_ts, 6});
   out.print(",\n    \"read_gb_per_s\": ", Fixed{read_rate(r) * 1e-9, 3},
             ",\n    \"peak_gops\": ", Fixed{2 * bounds_.macs * 1e-9, 3},
-            ",\n    \"peak_unit\": ", Json{peak().unit});
+            ",\n    \"peak_unit\": ", Json{model_.device != nullptr ? "" : peak().unit});
   if (r.of_prompt())
     out.print(",\n    \"gb_per_s\": null,\n    \"gops\": ", Fixed{2 * prompt_macs(r) * 1e-9, 3});
   else
@@ -379,7 +383,7 @@ void Bench::print_csv(const Result& r) {
   out.print(",", Fixed{read_rate(r) * 1e-9, 3}, ",");
   if (r.of_prompt()) out.print(Fixed{2 * prompt_macs(r) * 1e-9, 3});
   out.print(",", Fixed{2 * bounds_.macs * 1e-9, 3}, ",");
-  quoted(peak().unit);
+  quoted(model_.device != nullptr ? "" : peak().unit);
   out.print(Fixed{share_of_bound(r), 4}, "\n");
 }
 
@@ -387,6 +391,7 @@ void Bench::print_csv(const Result& r) {
 bool Bench::measure_bounds(const Test& test) {
   WorkerPool pool;
   workers_ = with_defaults(model_, session_for(test)).workers;
+  if (model_.device != nullptr) return true;
   if (pool.start(workers_, app_.memory) != kOk) {
     app_.fail("can't start ", workers_, " threads");
     return false;

@@ -80,7 +80,9 @@ int gc_command_dump(App& app, const Options& options) {
   if (options.weights != nullptr) return dump_weights(app, options);
   Model model;
   Vec<int32_t> ids(app.memory);
-  if (!read_tokens(app, options, &ids) || !open_model(app, options, &model)) return kExitError;
+  Options on_cpu = options;  // devices keep their values to themselves
+  on_cpu.device = "cpu";
+  if (!read_tokens(app, options, &ids) || !open_model(app, on_cpu, &model)) return kExitError;
   if (ids.empty()) return app.fail("there are no tokens");
   regex_t name;
   if (options.name && regcomp(&name, options.name, REG_EXTENDED | REG_NOSUB) != 0)

@@ -50,7 +50,9 @@ int dump_weights(App& app, const Options& options) {
   if (options.name != nullptr || options.tokens != nullptr || options.tokens_file != nullptr)
     return app.fail("--weights stands alone: no --tokens, no --name");
   Model model;
-  if (!open_model(app, options, &model)) return kExitError;
+  // The file's, wherever they would be run.
+  if (const Status s = open_model(Str(options.isa), Str(), &model, app.note()); s != kOk)
+    return app.fail_status(s);
   if (Str(options.weights) == "list") {
     show_names(app, model);
     return app.done();

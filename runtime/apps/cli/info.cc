@@ -156,12 +156,46 @@ void text_isas(const Facts& f, Output& out) {
   out.print("\ninstruction sets\n");
   for (uint32_t i = 0; i < gc_n_programs; ++i) {
     const gc_program* p = gc_programs[i];
+    if (is_for_device(*p)) continue;
     out.print("  ", Left{p->isa, 22}, "  ",
               !runs_here(p, have) ? "not on this CPU"
               : p == f.program    ? "runs here"
                                   : "could run here",
               "\n");
   }
+}
+
+constexpr int kMostDevices = 16;
+
+void text_devices(App& app, Output& out) {
+  if (&gc_list_devices == nullptr) return;
+  DeviceInfo devices[kMostDevices];
+  app.message[0] = 0;
+  const int n = gc_list_devices(devices, kMostDevices, app.note());
+  out.print("\nGPUs\n");
+  if (n < 0) out.print("  none: ", Line{Str(app.message)}, "\n");
+  if (n == 0) out.print("  none\n");
+  for (int i = 0; i < n && i < kMostDevices; ++i) {
+    const DeviceInfo& d = devices[i];
+    out.print("  ", i, "  ", Line{Str(d.name)}, ", compute capability ", d.major, ".", d.minor, ", ",
+              Size(d.free).str(), " of ", Size(d.bytes).str(), " free",
+              d.runs ? "\n" : ": no code for it in this file\n");
+  }
+}
+
+void json_devices(App& app, Output& out) {
+  if (&gc_list_devices == nullptr) return;
+  DeviceInfo devices[kMostDevices];
+  app.message[0] = 0;
+  const int n = gc_list_devices(devices, kMostDevices, app.note());
+  out.print("  \"gpus\": [");
+  for (int i = 0; i < n && i < kMostDevices; ++i) {
+    const DeviceInfo& d = devices[i];
+    out.print(i ? ", " : "", "{\"name\": ", Json{Str(d.name)}, ", \"major\": ", d.major,
+              ", \"minor\": ", d.minor, ", \"bytes\": ", d.bytes, ", \"free_bytes\": ", d.free,
+              ", \"runs_here\": ", d.runs ? "true" : "false", "}");
+  }
+  out.print("],\n");
 }
 
 void text_memory(const Facts& f, Output& out) {
@@ -221,7 +255,7 @@ void json_isas(const Facts& f, Output& out) {
   else
     out.print("null");
   out.print(",\n  \"isas\": [");
-  for (uint32_t i = 0; i < gc_n_programs; ++i)
+  for (uint32_t i = 0; i < gc_n_programs && !is_for_device(*gc_programs[i]); ++i)  // it is the last one
     out.print(i ? ", " : "", "{\"name\": ", Json{gc_programs[i]->isa},
               ", \"runs_here\": ", runs_here(gc_programs[i], have) ? "true" : "false", "}");
   out.print("],\n");
@@ -243,7 +277,7 @@ void json_memory(const Facts& f, Output& out) {
             ",\n  \"recurrent_bytes\": ", states, ",\n  \"arena_bytes\": ", arena, "\n");
 }
 
-void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {
+void print_json(App& app, const Facts& f, const Tokenizer& tokenizer, Output& out) {
   const gc_model& m = *f.model;
   out.print("{\n  \"name\": ", Json{m.name}, ",\n  \"architecture\": ", Json{m.architecture},
             ",\n  \"license\": ", Json{m.license}, ",\n  \"compiler\": ", Json{m.compiler},
@@ -256,6 +290,7 @@ void print_json(const Facts& f, const Tokenizer& tokenizer, Output& out) {
             ",\n  \"prompt_cache_tokens\": ", first_record(m).ids.size(), ",\n");
   json_formats(f, out);
   json_isas(f, out);
+  json_devices(app, out);
   out.print("  \"file\": {\"code_bytes\": ", f.code, ", \"runtime_bytes\": ", f.runtime,
             ", \"system_bytes\": ", f.system, ", \"tokenizer_bytes\": ", f.tokenizer,
             ", \"chat_template_bytes\": ", f.chat_template, ", \"other_bytes\": ", f.other,
@@ -272,7 +307,7 @@ int gc_command_info(App& app, const Options& options) {
   Tokenizer tokenizer;
   if (!collect(app, options, &facts) || !open_tokenizer(app, &tokenizer)) return kExitError;
   if (options.json) {
-    print_json(facts, tokenizer, app.out);
+    print_json(app, facts, tokenizer, app.out);
     return app.done();
   }
   text_model(facts, app.out);
@@ -283,6 +318,7 @@ int gc_command_info(App& app, const Options& options) {
   text_formats(facts, app.out);
   text_parts(facts, app.out);
   text_isas(facts, app.out);
+  text_devices(app, app.out);
   text_memory(facts, app.out);
   return app.done();
 }

@@ -64,6 +64,8 @@ struct Options {
   uint32_t bench_format = 0;  // BenchFormat
   // Machine.
   const char* isa = "";
+  const char* device = "";  // empty: the file's own choice
+  int64_t gpu = -1;         // -1: not said
   int64_t threads = -1;
   int64_t n_ctx = 0;
   int64_t n_batch = 2048;
