@@ -90,5 +90,5 @@ refuses() {
 }
 refuses "expected some of: sm_80" --emit cuda --cuda-arch sm_70 --save-temps "$work/none"
 refuses "need a directory" --emit cuda --cuda-arch sm_80
-refuses "is for --emit cuda" -o "$work/out" --cuda-arch sm_80
+refuses "is for --device cuda and --emit cuda" -o "$work/out" --cuda-arch sm_80
 refuses "NVRTC cannot be used: .*--nvrtc FILE" --emit cuda --cuda-arch sm_80 --save-temps "$work/none" --nvrtc "$work/none.so"
