@@ -14,6 +14,7 @@
 #include <fstream>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "runtime/apps/server/http/server.h"
 
@@ -41,10 +42,10 @@ class Echo : public Handler {
       return exchange->end();
     }
     if (r.path == "/later") {
-      std::thread([exchange] {
+      later_.emplace_back([exchange] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         exchange->respond(200, "text/plain", "later");
-      }).detach();
+      });
       return;
     }
     if (r.path == "/flood") {
@@ -58,6 +59,9 @@ class Echo : public Handler {
     return "{\"status\":" + std::to_string(status) + ",\"message\":\"" + std::string(message) + "\"}";
   }
   std::promise<void> gone;
+
+ private:
+  std::vector<std::jthread> later_;  // joined before the event loop goes, which they use
 };
 
 class Client {
