@@ -348,7 +348,7 @@ def streams():
 
 def wires():
     """SRV: of server"""
-    post = lambda body, more=b"", path=b"/completion": b"POST %s HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n%s\r\n%s" % (path, more, body)
+    post = lambda body, more=b"", path=b"/completion": b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n%s" % (path, more, body)
     length = lambda body, more=b"": post(body, b"Content-Length: %d\r\n%s" % (len(body), more))
     fine = b'{"prompt": "hi", "n_predict": 1}'
     chunks = b"5\r\n%s\r\n%x;x=y\r\n%s\r\n0\r\nT: 1\r\n\r\n" % (fine[:5], len(fine) - 5, fine[5:])
@@ -360,12 +360,14 @@ def wires():
             ("chunks", post(chunks, chunked), [200]), ("chunks of a wrong size", post(b"zz\r\n", chunked), [400]), ("a chunk of 2^64", post(b"ffffffffffffffffff\r\n", chunked), [400, 413]), ("chunks and a length", post(chunks, chunked + b"Content-Length: 5\r\n"), [400]),
             ("two lengths", post(fine, b"Content-Length: 5\r\nContent-Length: 6\r\n"), [400]), ("a negative length", post(fine, b"Content-Length: -1\r\n"), [400]), ("a length of 2^64", post(fine, b"Content-Length: 18446744073709551616\r\n"), [400, 413]),
             ("a length of 100 GB", post(fine, b"Content-Length: 100000000000\r\n"), [413]), ("no length", post(b""), [400, 411]), ("gzip", length(b"\x1f\x8b\x08", b"Content-Encoding: gzip\r\n"), [400, 415]),
-            ("no type", b"POST /completion HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(fine) + fine, [415]), ("text/plain", b"POST /completion HTTP/1.1\r\nHost: h\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(fine) + fine, [415]),
-            ("GET", b"GET /completion HTTP/1.1\r\nHost: h\r\n\r\n", [404, 405]), ("PUT", b"PUT /completion HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", [404, 405]), ("BREW", b"BREW /completion HTTP/1.1\r\nHost: h\r\n\r\n", [400, 404, 405, 501]),
-            ("an unknown path", b"GET /nosuch HTTP/1.1\r\nHost: h\r\n\r\n", [404]), ("a path out of the root", b"GET /../../etc/passwd HTTP/1.1\r\nHost: h\r\n\r\n", [400, 404]), ("a path with NUL", b"GET /\0 HTTP/1.1\r\nHost: h\r\n\r\n", [400]), ("escape sequences", b"GET /%1b[2J\x1b[2J HTTP/1.1\r\nHost: h\r\n\r\n", [400, 404]),
-            ("a header of 64 KB", b"GET /health HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 65536 + b"\r\n\r\n", [400, 431]), ("10000 headers", b"GET /health HTTP/1.1\r\nHost: h\r\n" + b"X: y\r\n" * 10000 + b"\r\n", [400, 431]), ("a path of 64 KB", b"GET /" + b"x" * 65536 + b" HTTP/1.1\r\n\r\n", [400, 404, 414, 431]),
-            ("HTTP/9.9", b"GET /health HTTP/9.9\r\n\r\n", [400, 505]), ("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00" * 20 + b"\r\n\r\n", [400]), ("a header folded", b"GET /health HTTP/1.1\r\nHost: h\r\n folded\r\n\r\n", [200, 400]), ("a header without name", b"GET /health HTTP/1.1\r\n: x\r\n\r\n", [400]),
-            ("a line end in a header", b"GET /health HTTP/1.1\nHost: h\n\n", [200, 400]), ("the web socket", b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: x\r\n\r\n", [200, 400, 426])):
+            ("no type", b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(fine) + fine, [415]), ("text/plain", b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(fine) + fine, [415]),
+            ("Host of a page whose name was pointed here", b"GET /v1/models HTTP/1.1\r\nHost: evil.example:8080\r\n\r\n", [403]), ("Host that begins as ours", b"GET /health HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", [403]),
+            ("Host of a page, and a body", b"POST /completion HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(fine) + fine, [403]), ("Host with another port", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n", [200]),
+            ("GET", b"GET /completion HTTP/1.1\r\nHost: localhost\r\n\r\n", [404, 405]), ("PUT", b"PUT /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", [404, 405]), ("BREW", b"BREW /completion HTTP/1.1\r\nHost: localhost\r\n\r\n", [400, 404, 405, 501]),
+            ("an unknown path", b"GET /nosuch HTTP/1.1\r\nHost: localhost\r\n\r\n", [404]), ("a path out of the root", b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", [400, 404]), ("a path with NUL", b"GET /\0 HTTP/1.1\r\nHost: localhost\r\n\r\n", [400]), ("escape sequences", b"GET /%1b[2J\x1b[2J HTTP/1.1\r\nHost: localhost\r\n\r\n", [400, 404]),
+            ("a header of 64 KB", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 65536 + b"\r\n\r\n", [400, 431]), ("10000 headers", b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 10000 + b"\r\n", [400, 431]), ("a path of 64 KB", b"GET /" + b"x" * 65536 + b" HTTP/1.1\r\n\r\n", [400, 404, 414, 431]),
+            ("HTTP/9.9", b"GET /health HTTP/9.9\r\n\r\n", [400, 505]), ("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00" * 20 + b"\r\n\r\n", [400]), ("a header folded", b"GET /health HTTP/1.1\r\nHost: localhost\r\n folded\r\n\r\n", [200, 400]), ("a header without name", b"GET /health HTTP/1.1\r\n: x\r\n\r\n", [400]),
+            ("a line end in a header", b"GET /health HTTP/1.1\nHost: localhost\n\n", [200, 400]), ("the web socket", b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: x\r\n\r\n", [200, 400, 426])):
 
         def sent(c, data=data, statuses=statuses):
             s = shared(c, "-c", "256")
@@ -479,7 +481,7 @@ def faults():
             with own(c, "-c", "256") as s:
                 with socket.create_connection(s.address, 60) as wire:
                     body = b'{"prompt": "hi", "n_predict": 200, "ignore_eos": true, "stream": true}'
-                    wire.sendall(b"POST /completion HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                    wire.sendall(b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
                     got = wire.recv(200)
                     code = s.end(getattr(signal, name))
                     while part := wire.recv(65536):

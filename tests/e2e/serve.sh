@@ -15,6 +15,9 @@ curl -sf "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$ask
 "$work/smollm2" chat -st --temp 0 -p "What is the capital of France?" >"$work/answer.txt"
 python -c 'import json, sys; print(json.load(open(sys.argv[1]))["choices"][0]["message"]["content"])' "$work/answer.json" |
   cmp - "$work/answer.txt" || fail "chat answers $(cat "$work/answer.txt"), serve $(cat "$work/answer.json")"
+# A web page that has its own name point here is refused; who listens elsewhere may be called anything.
+[ "$(curl -s -o "$work/answer.json" -w '%{http_code}' -H 'Host: evil.example' "$url/v1/models")" = 403 ] || fail "any Host is taken"
+grep -q permission_error "$work/answer.json" || fail "Host: $(cat "$work/answer.json")"
 curl -sf "$url/metrics" | says "^llamacpp:tokens_predicted_total [1-9]" || fail "no metrics"
 end_server
 
@@ -36,6 +39,13 @@ assert first["content"] == second["content"] != "", (first, second)
 assert first["id_slot"] == 1 and first["tokens_cached"] == 0 and second["tokens_cached"] > 15, (first, second)
 PY
 end_server
+
+for where in "--host 0.0.0.0" "--allowed-host model.example"; do
+  # shellcheck disable=SC2086
+  start_server "$work/smollm2" serve -c 256 $where
+  curl -sf -H 'Host: model.example' "http://127.0.0.1:${url##*:}/health" | says '"ok"' || fail "$where: another Host"
+  end_server
+done
 
 # A UNIX socket.
 "$work/smollm2" serve -c 1024 --host "$work/model.sock" 2>"$work/serve.log" &

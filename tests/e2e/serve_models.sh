@@ -49,6 +49,14 @@ assert got.usage.prompt_tokens == len(ids) and np.array_equal(np.float32(got.dat
 both = client.embeddings.create(model="any", input=[ids, ids[:5]], encoding_format="float")
 assert [d.index for d in both.data] == [0, 1] and np.array_equal(np.float32(both.data[0].embedding), want)
 assert not np.array_equal(np.float32(both.data[1].embedding), want)
+import json, urllib.request
+def native(**body):
+    request = urllib.request.Request(url + "/embedding", json.dumps({"content": ids, **body}).encode(), {"Content-Type": "application/json"})
+    return np.float32(json.load(urllib.request.urlopen(request))[0]["embedding"])
+raw = native(embd_normalize=-1)
+assert native().shape == (1, want.size) and np.array_equal(native()[0], want)
+assert np.allclose(raw[0] / np.linalg.norm(raw), want, atol=1e-6) and np.isclose(np.abs(native(embd_normalize=0)).max(), 32760)
+assert np.isclose(np.abs(native(embd_normalize=1)).sum(), 1, atol=1e-4) and np.isclose((np.abs(native(embd_normalize=3)) ** 3).sum(), 1, atol=1e-4)
 for wrong in ({"input": []}, {"input": [10**9]}, {"input": ids, "dimensions": 3}, {"input": "words"}):
     try:
         client.embeddings.create(model="any", **wrong)
@@ -65,6 +73,13 @@ print("passed")
 PY
   end_server
 done
+
+# Documents by a query: the scores are those of the command line.
+python "$tests/rank_model.py" "$work/rank.gguf" || fail "the model that ranks"
+compile "$work/rank.gguf" "$work/rank" --with serve,embed
+start_server "$work/rank" serve
+python "$tests/rank_client.py" "$url" "$work/rank" || fail "rerank"
+end_server
 
 # The other target, where its emulator is.
 if command -v qemu-aarch64-static >/dev/null; then

@@ -5,6 +5,7 @@ After each group the server must still answer.
 import json
 import re
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -115,6 +116,27 @@ def contexts():
     assert status == 200 and answer["choices"][0]["finish_reason"] == "length" and answer["usage"]["total_tokens"] <= 65, answer
 
 
+def limits():
+    """llama-server's limits of time; a stream that is silent while it waits gets comments."""
+    prompt = "one two three four five six seven eight nine ten " * 120
+    cut = ok(prompt=prompt, t_max_prompt_ms=1, cache_prompt=False)
+    assert (cut["content"], cut["stop_type"], cut["tokens_predicted"]) == ("", "limit", 0), cut
+    assert ok(prompt=prompt, t_max_prompt_ms=600000, cache_prompt=False)["tokens_predicted"] == 8
+    lines = {"prompt": "x", "grammar": 'root ::= ("a" "\\n")+', "n_predict": 1000}
+    cut = ok(**lines, t_max_predict_ms=1)
+    assert cut["stop_type"] == "limit" and 1 <= cut["tokens_predicted"] < 100, cut
+    silent = urllib.request.Request(url + "/completion", json.dumps({"prompt": "x", "n_predict": 4, "stream": True, "sse_ping_interval": 1}).encode(), {"Content-Type": "application/json"})
+    busy = [threading.Thread(target=lambda: ok(prompt="x", n_predict=1500, ignore_eos=True)) for _ in range(8)]
+    for thread in busy:
+        thread.start()
+    time.sleep(0.3)
+    with urllib.request.urlopen(silent) as response:
+        said = response.read()
+    for thread in busy:
+        thread.join()
+    assert said.startswith(b":\n\n") and b'"stop":true' in said, said[:200]
+
+
 def bodies():
     for body in (b"", b"{:", b"[]", b'"x"', b"[" * 100000, b'{"prompt": "\xff"}', b'{"prompt": "x", "prompt": "y"}', b'{"prompt": "x"} {}', b'{"prompt": "\\ud800"}'):
         status, answer = post("/completion", body)
@@ -127,7 +149,7 @@ def bodies():
     assert status == 413
 
 
-for group in (samplers, grammars, prompts, contexts, bodies):
+for group in (samplers, grammars, prompts, contexts, limits, bodies):
     group()
     alive()
     print("passed", group.__name__)

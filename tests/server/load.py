@@ -69,15 +69,15 @@ def leave(i):
     """Asks for a long answer and goes after its first bytes."""
     data = json.dumps({**body(i), "max_tokens": 2000}).encode()
     s = socket.create_connection((address.hostname, address.port), timeout=300)
-    s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+    s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
     if i % 2:
         s.recv(200)
     s.close()
 
 
-NONSENSE = [b"GARBAGE\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{:",
-            b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /" + b"x" * 70000,
-            b"POST /completion HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n{\"prompt\": [-1], \"stream\": true}"]
+NONSENSE = [b"GARBAGE\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{:",
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /" + b"x" * 70000,
+            b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n{\"prompt\": [-1], \"stream\": true}"]
 
 
 def nonsense(i):

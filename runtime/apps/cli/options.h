@@ -153,6 +153,7 @@ struct Options {
   const char* ssl_certificate = nullptr;
   const char* ssl_key = nullptr;
   TextList cors_origins;
+  TextList allowed_hosts;
   const char* slot_save_path = nullptr;
   // Instead of the command.
   bool help = false;

@@ -16,6 +16,9 @@ std::string anthropic_error(const ApiError& error) {
     case 401:
       type = "authentication_error";
       break;
+    case 403:
+      type = "permission_error";
+      break;
     case 404:
       type = "not_found_error";
       break;

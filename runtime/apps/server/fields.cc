@@ -46,9 +46,9 @@ const Row kRows[] = {
 #undef FIELD
 };
 
-const Row* find_row(std::string_view name, Api api) {
+const Row* find_row(std::string_view name, std::uint32_t apis) {
   for (const Row& row : kRows)
-    if ((row.apis & api) != 0 && row.name == name) return &row;
+    if ((row.apis & apis) != 0 && row.name == name) return &row;
   return nullptr;
 }
 
@@ -162,7 +162,7 @@ void read(const Row& row, const json::value& v, Params& p) {
 
 }  // namespace
 
-Params read_params(const json::value& body, Api api, const SamplerOptions& defaults) {
+Params read_params(const json::value& body, std::uint32_t apis, const SamplerOptions& defaults) {
   Params p;
 #define TAKE(name) p.name = static_cast<decltype(p.name)>(defaults.name);
   SAMPLER_FIELDS(TAKE)
@@ -170,7 +170,7 @@ Params read_params(const json::value& body, Api api, const SamplerOptions& defau
   if (!body.is_object()) bad_request("expected a JSON object as the body");
   for (const auto& member : body.get_object()) {
     const std::string_view name(member.key().data(), member.key().size());
-    const Row* row = find_row(name, api);
+    const Row* row = find_row(name, apis);
     if (row == nullptr)
       bad_request("Unrecognized request argument supplied: " + std::string(name), std::string(name),
                   "unknown_parameter");

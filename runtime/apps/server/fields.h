@@ -21,6 +21,8 @@ enum Api : std::uint32_t {
   kDetokenize = 128,
   kTemplate = 256,
   kSlots = 512,
+  kRerank = 1024,
+  kInfill = 2048,  // beside kNative
   kTalk = kChat | kResponses | kMessages | kTemplate,
   kGenerate = kChat | kCompletion | kNative | kResponses | kMessages,
   kAll = ~0u,
@@ -29,15 +31,16 @@ enum Api : std::uint32_t {
 struct Params {
   // JSON as it came; null: not there.
   json::value messages, prompt, system, tools, tool_choice, template_kwargs, stream_options, response_format,
-      json_schema, reasoning, samplers, logit_bias;
-  std::string instructions, text, grammar, reasoning_effort, reasoning_format = "auto",
-                                                             encoding_format = "float";
+      json_schema, reasoning, samplers, logit_bias, metadata, documents, texts, input_extra;
+  std::string instructions, text, grammar, reasoning_effort,
+      reasoning_format = "auto", encoding_format = "float", input_prefix, input_suffix;
   bool stream = false, logprobs = false, parallel_tool_calls = true, parse_tool_calls = true;
   bool add_generation_prompt = true, continue_final_message = false;
   bool return_tokens = false, timings_per_token = false, return_progress = false, cache_prompt = true;
   bool ignore_eos = false, add_special = false, parse_special = true, with_pieces = false;
   std::int64_t max_tokens = -1, n = 1, top_logprobs = -1, n_probs = -1, slot = -1, reasoning_budget = -1;
-  std::int64_t dimensions = 0, normalize = 2;
+  std::int64_t dimensions = 0, normalize = 2, top_n = 0, n_indent = 0, ping_seconds = 30;
+  std::int64_t most_predict_ms = 0, most_prompt_ms = 0;  // 0 or less: no limit
   std::vector<std::string> stops, dry_breakers, response_fields, include;
   bool has_dry_breakers = false;
   // Sampling: the server's defaults until a request says otherwise.
@@ -52,8 +55,8 @@ struct Params {
                min_keep = 0;
 };
 
-// `defaults`: of sampling. Throws ApiError naming the field.
-Params read_params(const json::value& body, Api api, const SamplerOptions& defaults);
+// `apis`: rows of any of them. `defaults`: of sampling. Throws ApiError naming the field.
+Params read_params(const json::value& body, std::uint32_t apis, const SamplerOptions& defaults);
 SamplerOptions sampler_options(const Params& params);
 
 }  // namespace gcrt::serve

@@ -1,7 +1,10 @@
 #include "runtime/apps/server/generation.h"
 
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <new>
+
+#include "runtime/apps/server/line_indent.h"
 
 namespace gcrt::serve {
 namespace {
@@ -48,7 +51,11 @@ ApiError engine_error(const Service& service, std::size_t n, Status status, cons
 class Choice : public std::enable_shared_from_this<Choice> {
  public:
   Choice(std::shared_ptr<Job> job, std::shared_ptr<const Plan> plan, std::size_t index)
-      : service_(job->service_), job_(std::move(job)), plan_(std::move(plan)), index_(index) {}
+      : service_(job->service_),
+        job_(std::move(job)),
+        plan_(std::move(plan)),
+        index_(index),
+        indent_(plan_->n_indent) {}
 
   // Throws ApiError.
   void submit();
@@ -57,7 +64,9 @@ class Choice : public std::enable_shared_from_this<Choice> {
   }
 
  private:
+  void prompt_read(std::uint64_t request, std::size_t done, std::size_t kept);
   bool token(const TokenEvent& event);
+  bool within_limits(const Piece& piece);
   void ended(const EndEvent& event);
   void read(Str text, Piece& piece);
   void take_parsed(Status parsed, Piece& piece);
@@ -76,6 +85,11 @@ class Choice : public std::enable_shared_from_this<Choice> {
   Utf8Stream utf8_{Utf8Stream::Invalid::kReplace};
   Vec<char> safe_;
   std::int64_t reasoned_ = 0;
+  LineIndent indent_;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point began_ = Clock::now();  // the request, then its first token
+  bool spoke_ = false, new_line_ = false;
+  bool limited_ = false;          // one of the plan's limits ended it
   std::shared_ptr<Choice> self_;  // while the engine has it
 };
 
@@ -111,11 +125,9 @@ void Choice::submit() {
   r.slot = plan.slot;
   r.shared = plan.prompt.fixed;
   r.user = this;
-  if (job->progress_)
-    r.on_prompt = [](void* user, std::uint64_t, std::size_t done, std::size_t kept) {
-      auto* c = static_cast<Choice*>(user);
-      boost::asio::post(c->service_.loop,
-                        [job = c->job_, i = c->index_, done, kept] { job->prompt_read(i, done, kept); });
+  if (job->progress_ || plan.most_prompt_ms > 0)
+    r.on_prompt = [](void* user, std::uint64_t id, std::size_t done, std::size_t kept) {
+      static_cast<Choice*>(user)->prompt_read(id, done, kept);
     };
   r.on_token = [](void* user, const TokenEvent& event) {
     try {
@@ -138,6 +150,16 @@ void Choice::submit() {
 }
 
 // On the engine's thread, as all that follows here.
+void Choice::prompt_read(std::uint64_t request, std::size_t done, std::size_t kept) {
+  if (plan_->most_prompt_ms > 0 && done != plan_->prompt.ids.size() &&
+      Clock::now() - began_ > std::chrono::milliseconds(plan_->most_prompt_ms)) {
+    limited_ = true;
+    service_.engine->cancel(request);
+  }
+  if (!job_->progress_) return;
+  boost::asio::post(service_.loop, [job = job_, i = index_, done, kept] { job->prompt_read(i, done, kept); });
+}
+
 bool Choice::token(const TokenEvent& event) {
   if (job_->cancelled_) return false;
   Piece piece;
@@ -148,10 +170,21 @@ bool Choice::token(const TokenEvent& event) {
     piece.probs.push_back(probs_of(event.chosen.id >= 0 ? event.chosen : TokenProb{event.id, 0}));
     for (const TokenProb& p : event.likeliest) piece.probs.back().likeliest.push_back(probs_of(p));
   }
+  piece.times = event.times;
   read(gcrt::str(safe_), piece);
+  const bool goes_on = within_limits(piece);
   pass_on(std::move(piece));
+  if (!goes_on) return false;
   if (raw_) return true;
   return watch_reasoning(event) && !parser_.done();
+}
+
+bool Choice::within_limits(const Piece& piece) {
+  if (plan_->most_predict_ms <= 0) return !limited_;
+  if (!spoke_) began_ = Clock::now(), spoke_ = true;
+  new_line_ = new_line_ || piece.content.find('\n') != piece.content.npos;
+  if (new_line_ && Clock::now() - began_ > std::chrono::milliseconds(plan_->most_predict_ms)) limited_ = true;
+  return !limited_;
 }
 
 // A budget closes it; a grammar begins after it.
@@ -167,7 +200,7 @@ bool Choice::watch_reasoning(const TokenEvent& event) {
 void Choice::read(Str text, Piece& piece) {
   if (text.empty()) return;
   if (raw_)
-    piece.content.append(text.ptr, text.len);
+    limited_ = !indent_.push(view(text), piece.content) || limited_;
   else
     take_parsed(parser_.push(text), piece);
 }
@@ -223,11 +256,13 @@ void Choice::ended(const EndEvent& event) {
     if (!plan_->said_after.empty() && event.end == End::kEog) read(str(plan_->said_after), rest);
     if (!raw_) take_parsed(parser_.finish(), rest);
   }
+  if (!limited_) rest.content += indent_.rest();
   pass_on(std::move(rest));
   Ending ending;
-  ending.status = event.status;
+  const bool limited = limited_ && (event.status == kOk || event.status == kErrAborted);
+  ending.status = limited ? kOk : event.status;
   ending.message = text_of(event.message);
-  ending.end = event.end;
+  ending.end = limited ? End::kLength : event.end;
   ending.stop = event.stop;
   ending.slot = event.slot;
   ending.seed = event.seed;
@@ -244,7 +279,11 @@ void Choice::ended(const EndEvent& event) {
 // ---- The job ----
 
 Job::Job(Service& service, std::shared_ptr<Exchange> exchange, std::unique_ptr<Format> format, bool stream)
-    : service_(service), exchange_(std::move(exchange)), format_(std::move(format)), stream_(stream) {}
+    : service_(service),
+      exchange_(std::move(exchange)),
+      format_(std::move(format)),
+      stream_(stream),
+      silence_(service.loop) {}
 Job::~Job() = default;
 
 void Job::add(std::shared_ptr<const Plan> plan, std::size_t prompt) {
@@ -261,6 +300,8 @@ void Job::start() {
   exchange_->on_gone([weak = weak_from_this()] {
     if (const auto job = weak.lock()) job->cancel();
   });
+  if (stream_ && ping_seconds_ > 0)
+    boost::asio::post(service_.loop, [self = shared_from_this()] { self->wait_for_silence(); });
   for (const auto& choice : choices) {
     if (cancelled_) break;
     try {
@@ -288,13 +329,32 @@ void Job::came(std::size_t choice, Piece piece) {
   for (const TokenProbs& p : piece.probs) a.probs.push_back(p);
   if (!stream_) return;
   begin();
-  exchange_->write(format_->piece(*this, choice, piece));
+  say(format_->piece(*this, choice, piece));
 }
 
 void Job::prompt_read(std::size_t choice, std::size_t done, std::size_t kept) {
   if (dead_ || !stream_) return;
   begin();
-  exchange_->write(format_->progress(*this, choice, done, kept));
+  say(format_->progress(*this, choice, done, kept));
+}
+
+void Job::say(std::string events) {
+  silent_ = silent_ && events.empty();
+  exchange_->write(std::move(events));
+}
+
+void Job::wait_for_silence() {
+  silent_ = true;
+  silence_.expires_after(std::chrono::seconds(ping_seconds_));
+  silence_.async_wait([weak = weak_from_this()](const boost::system::error_code& e) {
+    const auto job = weak.lock();
+    if (e || job == nullptr || job->dead_) return;
+    if (job->silent_) {
+      job->begin();
+      job->say(":\n\n");
+    }
+    job->wait_for_silence();
+  });
 }
 
 // The response begins with what is there first: until then an error still has its own status.
@@ -350,8 +410,7 @@ void Job::cancel() {
   choices_.clear();
 }
 
-json::object timings(const Ending& ending) {
-  const GenerateTimes& t = ending.times;
+json::object timings(const GenerateTimes& t) {
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-6; };
   const auto each = [&](std::int64_t ns, std::uint64_t n) {
     return n != 0 ? ms(ns) / static_cast<double>(n) : 0.0;

@@ -5,6 +5,7 @@
 // calls (what the model may say next depends on it), and nothing more. Pieces go to the event loop, where a Job collects
 // them and its Format says them in one API's way.
 #include <atomic>
+#include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -42,6 +43,10 @@ struct Plan {
   ToolSet tools;
   OutputOptions output;
   std::int64_t reasoning_budget = -1;  // tokens
+  // llama-server's limits of a completion for editors; 0 or less: none.
+  std::int64_t most_prompt_ms = 0;   // from the request's arrival; then it ends without a text
+  std::int64_t most_predict_ms = 0;  // from the first token, and not within the first line
+  std::int64_t n_indent = 0;         // a line that is indented less ends it
   std::vector<std::int32_t> reasoning_close;
   // Of a call that is forced: what the prompt ends with, and what is taken as said at the end.
   std::string said_before, said_after;
@@ -66,6 +71,7 @@ struct Piece {
   std::vector<CallPiece> calls;
   std::vector<std::int32_t> ids;
   std::vector<TokenProbs> probs;
+  GenerateTimes times;  // so far
   bool empty() const {
     return reasoning.empty() && content.empty() && calls.empty() && ids.empty() && probs.empty();
   }
@@ -125,6 +131,8 @@ class Job : public std::enable_shared_from_this<Job> {
   // Before start(). The seed of choice i is the plan's plus i.
   void add(std::shared_ptr<const Plan> plan, std::size_t prompt);
   void report_progress() { progress_ = true; }
+  // A stream in which nothing was said for so long gets a comment, for whoever closes connections that are silent; 0: never.
+  void ping_every(std::int64_t seconds) { ping_seconds_ = seconds; }
   // From any thread. Throws ApiError when the engine takes it not.
   void start();
 
@@ -140,6 +148,8 @@ class Job : public std::enable_shared_from_this<Job> {
   void ended(std::size_t choice, Ending ending);
   void prompt_read(std::size_t choice, std::size_t done, std::size_t kept);
   void begin();
+  void say(std::string events);
+  void wait_for_silence();
   void fail(const ApiError& error);
   void cancel();
 
@@ -152,11 +162,14 @@ class Job : public std::enable_shared_from_this<Job> {
   std::vector<Answer> answers_;
   std::size_t running_ = 0;
   std::atomic<bool> cancelled_{false};
+  std::int64_t ping_seconds_ = 0;
+  bool silent_ = true;  // since the timer was set
+  boost::asio::steady_timer silence_;
 };
 
 // What the engine said of a request of n tokens.
 ApiError engine_error(const Service& service, std::size_t n, Status status, const std::string& message);
-// llama-server's "timings" of a choice.
-json::object timings(const Ending& ending);
+// llama-server's "timings".
+json::object timings(const GenerateTimes& times);
 
 }  // namespace gcrt::serve

@@ -158,6 +158,9 @@ std::shared_ptr<Plan> make_plan(Service& service, const Params& p) {
   plan->seed = choose_seed(p.seed);
   plan->ignore_eog = p.ignore_eos;
   plan->cache_prompt = p.cache_prompt;
+  plan->most_prompt_ms = p.most_prompt_ms;
+  plan->most_predict_ms = p.most_predict_ms;
+  plan->n_indent = p.n_indent;
   if (p.slot >= static_cast<std::int64_t>(service.engine->slots()))
     bad_request("'id_slot': there are " + std::to_string(service.engine->slots()) + " slots", "id_slot");
   plan->slot = static_cast<std::int32_t>(p.slot);

@@ -78,6 +78,9 @@ json::value read_message(const Service& service, const json::value& message, std
   const json::value* role = find(*m, "role");
   if (role == nullptr || !role->is_string())
     bad_request("'" + where(i) + ".role': expected a string", where(i) + ".role");
+  for (const char* name : {"function_call", "audio"})
+    if (find(*m, name) != nullptr)
+      bad_request("'" + where(i) + "." + name + "' is not supported by this server", where(i) + "." + name);
   json::object out;
   // The API's newer name of the same role.
   out["role"] = text_of(*role) == "developer" ? json::value("system") : *role;

@@ -3,6 +3,8 @@
 #include <boost/asio/post.hpp>
 #include <new>
 
+#include "runtime/apps/server/hosts.h"
+
 namespace gcrt::serve {
 namespace {
 
@@ -16,12 +18,15 @@ struct Row {
   Access access;
   Style style;
   void (*run)(Service&, const std::shared_ptr<Exchange>&);
+  const char* why_not;  // null: it is there
 };
 
 constexpr Row kRows[] = {
 #define ROUTE(method, path, where, access, style, function) \
-  {method, path, where, access, style, route_##function},
+  {method, path, where, access, style, route_##function, nullptr},
+#define ABSENT(method, path, why) {method, path, kLoop, kKeyed, kOpenAi, nullptr, why},
 #include "runtime/apps/server/routes.def"
+#undef ABSENT
 #undef ROUTE
 };
 
@@ -105,6 +110,12 @@ Handler::Refusal Router::refuse(const Request& request) {
 Handler::Refusal Router::refusal(const Request& request) const {
   const Found found = find_route(request);
   const Style style = found.path != nullptr ? found.path->style : kOpenAi;
+  if (!host_allowed(request.header("host"), service_.options.hosts))
+    return {403,
+            error_text(style, {403, "permission_error",
+                               "this server is not called '" + std::string(request.header("host")) +
+                                   "': --allowed-host NAME says what else it is called"}),
+            {}};
   if (found.path == nullptr)
     return {404, error_text(style, {404, "not_found_error", "there is nothing at " + request.path}), {}};
   if (request.method == "OPTIONS") return {};
@@ -117,6 +128,12 @@ Handler::Refusal Router::refusal(const Request& request) const {
     const ApiError e(401, "authentication_error", "Incorrect API key provided", "", "invalid_api_key");
     return {401, error_text(style, e), {{"WWW-Authenticate", "Bearer"}}};
   }
+  if (found.row->why_not != nullptr)
+    return {501,
+            error_text(style, {501, "not_supported_error",
+                               request.method + " " + request.path +
+                                   " is not supported by this server: " + found.row->why_not}),
+            {}};
   // Nothing else: other types can be sent by any web page without asking first.
   const std::string_view length = request.header("content-length");
   const bool body = !request.header("transfer-encoding").empty() || (!length.empty() && length != "0");

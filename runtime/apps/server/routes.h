@@ -11,7 +11,9 @@ namespace gcrt::serve {
 
 #define ROUTE(method, path, where, access, style, function) \
   void route_##function(Service& service, const std::shared_ptr<Exchange>& exchange);
+#define ABSENT(method, path, why)
 #include "runtime/apps/server/routes.def"
+#undef ABSENT
 #undef ROUTE
 
 // Throws ApiError for a model that gives embeddings alone.

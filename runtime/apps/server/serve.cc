@@ -17,6 +17,7 @@
 #include "runtime/apps/cli/app.h"
 #include "runtime/apps/cli/sampling.h"
 #include "runtime/apps/server/batch_engine.h"
+#include "runtime/apps/server/hosts.h"
 #include "runtime/apps/server/http/server.h"
 #include "runtime/apps/server/routes.h"
 #include "runtime/apps/server/service.h"
@@ -184,6 +185,10 @@ bool Server::listen() {
     }
     http_.set_streams(std::move(factory));
   }
+  std::vector<std::string> hosts;
+  for (std::uint32_t i = 0; i < options_.allowed_hosts.n; ++i)
+    hosts.emplace_back(options_.allowed_hosts.values[i]);
+  service_.options.hosts = known_hosts(options_.host, hosts);
   if (http_.listen(options_.host, static_cast<std::uint16_t>(options_.port), &error)) return true;
   app_.fail(str(error));
   return false;

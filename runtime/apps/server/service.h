@@ -21,6 +21,7 @@ struct ServiceOptions {
   std::string model;                      // its name in responses
   std::vector<std::string> api_keys;      // none: everybody may ask
   std::vector<std::string> cors_origins;  // "*": any
+  std::vector<std::string> hosts;         // names that requests may be sent to (hosts.h); none: any
   std::string slot_save_path;             // a folder; empty: slots are not saved
   SamplerOptions sampling;                // defaults
   std::string samplers;                   // the chain; empty: the usual one

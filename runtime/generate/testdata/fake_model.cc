@@ -146,6 +146,7 @@ std::vector<uint8_t> make_blob() {
                     &meta.fim_mid, &meta.fim_pad, &meta.fim_rep, &meta.fim_sep};
   for (int32_t* id : ids) *id = -1;
   meta.bos = kBos, meta.eos = kEos, meta.unk = 0;
+  meta.fim_pre = kFimPre, meta.fim_suf = kFimSuf, meta.fim_mid = kFimMid;
   meta.n_distinct = kVocab;
   meta.max_special_bytes = 4;
   for (size_t i = 0; i < all.size(); ++i) {

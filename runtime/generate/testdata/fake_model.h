@@ -18,6 +18,7 @@ namespace fake {
 constexpr int32_t kBos = 1, kEos = 2, kByte0 = 3, kHello = 259, kSpaceWor = 260, kLd = 261, kSum = 299,
                   kVocab = 300, kContext = 64;
 constexpr int32_t byte(char c) { return kByte0 + static_cast<uint8_t>(c); }
+constexpr int32_t kFimPre = byte(1), kFimSuf = byte(2), kFimMid = byte('`');  // 'a' is behind '`'
 
 extern const gc_program kProgram;
 extern const gc_program kChoosing;  // the same with a head that chooses; not the model's own

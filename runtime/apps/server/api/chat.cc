@@ -13,6 +13,7 @@ class ChatFormat : public Format {
         usage_(usage),
         probs_(p.logprobs),
         tokens_(p.return_tokens),
+        timings_(p.timings_per_token),
         id_(make_id(service, "chatcmpl-")),
         created_(now_seconds()) {}
 
@@ -37,7 +38,7 @@ class ChatFormat : public Format {
     json::object o = envelope("chat.completion");
     o["choices"] = std::move(choices);
     o["usage"] = usage_of(count_tokens(job));
-    o["timings"] = timings(job.answers()[0].ending);
+    o["timings"] = timings(job.answers()[0].ending.times);
     return o;
   }
 
@@ -65,13 +66,13 @@ class ChatFormat : public Format {
     if (!calls.empty()) delta["tool_calls"] = std::move(calls);
     const bool probs = probs_ && !piece.probs.empty();
     if (delta.empty() && !probs && !tokens_) return {};
-    return chunk(i, std::move(delta), nullptr, probs ? &piece.probs : nullptr,
-                 tokens_ ? &piece.ids : nullptr);
+    return chunk(i, std::move(delta), nullptr, probs ? &piece.probs : nullptr, tokens_ ? &piece.ids : nullptr,
+                 timings_ ? &piece.times : nullptr);
   }
 
   std::string ended(const Job& job, std::size_t i) override {
     const Answer& a = job.answers()[i];
-    return chunk(i, json::object(), finish_reason(a), nullptr, nullptr, &a.ending);
+    return chunk(i, json::object(), finish_reason(a), nullptr, nullptr, &a.ending.times);
   }
 
   std::string finish(const Job& job) override {
@@ -88,7 +89,7 @@ class ChatFormat : public Format {
   std::string progress(const Job& job, std::size_t i, std::size_t done, std::size_t kept) override {
     json::object o = envelope("chat.completion.chunk");
     o["choices"] = json::array();
-    o["prompt_progress"] = {{"total", job.plan(i).prompt.ids.size()}, {"cache", kept}, {"processed", done}};
+    o["prompt_progress"] = prompt_progress(job, i, done, kept);
     return sse(o);
   }
 
@@ -105,7 +106,8 @@ class ChatFormat : public Format {
   }
   std::string chunk(std::size_t i, json::object delta, const char* finish,
                     const std::vector<TokenProbs>* probs = nullptr,
-                    const std::vector<std::int32_t>* ids = nullptr, const Ending* ending = nullptr) const {
+                    const std::vector<std::int32_t>* ids = nullptr,
+                    const GenerateTimes* times = nullptr) const {
     json::object choice{{"index", i}, {"delta", std::move(delta)}};
     choice["logprobs"] = probs != nullptr ? json::value(logprobs(*probs)) : json::value(nullptr);
     choice["finish_reason"] = finish != nullptr ? json::value(finish) : json::value(nullptr);
@@ -113,12 +115,12 @@ class ChatFormat : public Format {
     json::object o = envelope("chat.completion.chunk");
     o["choices"] = json::array{std::move(choice)};
     if (usage_) o["usage"] = nullptr;
-    if (ending != nullptr) o["timings"] = timings(*ending);
+    if (times != nullptr) o["timings"] = timings(*times);
     return sse(o);
   }
 
   Service& service_;
-  bool usage_, probs_, tokens_;
+  bool usage_, probs_, tokens_, timings_;
   std::string id_;
   std::int64_t created_;
 };
@@ -147,15 +149,20 @@ void route_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
     bad_request("'top_logprobs' needs 'logprobs': true", "top_logprobs");
   if (p.logprobs && p.top_logprobs < 0) p.top_logprobs = 0;
   if (p.n_probs > 0) p.logprobs = true;
-  const bool usage = wants_usage(p.stream_options);
-  if (!p.stream_options.is_null() && !p.stream)
-    bad_request("'stream_options' needs 'stream': true", "stream_options");
+  const bool usage = wants_usage(p);
   const std::shared_ptr<Plan> plan = make_chat_plan(service, p, chat_request(service, p));
   auto job =
       std::make_shared<Job>(service, exchange, std::make_unique<ChatFormat>(service, p, usage), p.stream);
   for (std::int64_t i = 0; i < p.n; ++i) job->add(plan, 0);
   if (p.return_progress) job->report_progress();
+  job->ping_every(p.ping_seconds);
   job->start();
+}
+
+void route_chat_tokens(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const Params p = read_params(parse_json(exchange->request().body), kChat, service.options.sampling);
+  const std::shared_ptr<Plan> plan = make_chat_plan(service, p, chat_request(service, p));
+  exchange->respond(200, "application/json", dump(json::object{{"input_tokens", plan->prompt.ids.size()}}));
 }
 
 void route_apply_template(Service& service, const std::shared_ptr<Exchange>& exchange) {

@@ -1,5 +1,6 @@
-// POST /v1/completions, and llama-server's own /completion.
+// POST /v1/completions, and llama-server's own /completion and /infill.
 #include "runtime/apps/server/api/openai.h"
+#include "runtime/apps/server/infill.h"
 #include "runtime/apps/server/plan.h"
 #include "runtime/apps/server/routes.h"
 
@@ -13,7 +14,9 @@ class CompletionFormat : public Format {
   CompletionFormat(Service& service, const Params& p, bool usage)
       : service_(service),
         usage_(usage),
-        probs_(p.top_logprobs >= 0),
+        probs_(p.top_logprobs >= 0 || p.n_probs > 0),
+        tokens_(p.return_tokens),
+        timings_(p.timings_per_token),
         id_(make_id(service, "cmpl-")),
         created_(now_seconds()) {}
 
@@ -24,24 +27,32 @@ class CompletionFormat : public Format {
       std::size_t offset = 0;
       json::object choice{{"index", i}, {"text", text_value(a.content)}, {"finish_reason", finish_reason(a)}};
       choice["logprobs"] = probs_ ? json::value(logprobs(a.probs, &offset)) : json::value(nullptr);
+      if (tokens_) choice["tokens"] = json::value_from(a.ids);
       choices.push_back(std::move(choice));
     }
     json::object o = envelope();
     o["choices"] = std::move(choices);
     o["usage"] = usage_of(count_tokens(job));
-    o["timings"] = timings(job.answers()[0].ending);
+    o["timings"] = timings(job.answers()[0].ending.times);
     return o;
   }
 
   std::string piece(const Job& job, std::size_t i, const Piece& piece) override {
     if (offsets_.size() < job.answers().size()) offsets_.resize(job.answers().size());
     const bool probs = probs_ && !piece.probs.empty();
-    if (piece.content.empty() && !probs) return {};
+    if (piece.content.empty() && !probs && !tokens_) return {};
     return chunk(i, piece.content, nullptr,
-                 probs ? json::value(logprobs(piece.probs, &offsets_[i])) : json::value(nullptr), nullptr);
+                 probs ? json::value(logprobs(piece.probs, &offsets_[i])) : json::value(nullptr),
+                 timings_ ? &piece.times : nullptr, tokens_ ? &piece.ids : nullptr);
   }
   std::string ended(const Job& job, std::size_t i) override {
-    return chunk(i, "", finish_reason(job.answers()[i]), nullptr, &job.answers()[i].ending);
+    return chunk(i, "", finish_reason(job.answers()[i]), nullptr, &job.answers()[i].ending.times, nullptr);
+  }
+  std::string progress(const Job& job, std::size_t i, std::size_t done, std::size_t kept) override {
+    json::object o = envelope();
+    o["choices"] = json::array();
+    o["prompt_progress"] = prompt_progress(job, i, done, kept);
+    return sse(o);
   }
   std::string finish(const Job& job) override {
     std::string out;
@@ -63,15 +74,14 @@ class CompletionFormat : public Format {
             {"system_fingerprint", service_.facts.compiler}};
   }
   std::string chunk(std::size_t i, std::string_view text, const char* finish, json::value probs,
-                    const Ending* ending) const {
+                    const GenerateTimes* times, const std::vector<std::int32_t>* ids) const {
     json::object o = envelope();
-    o["choices"] = json::array{
-        json::object{{"index", i},
-                     {"text", text_value(text)},
-                     {"logprobs", std::move(probs)},
-                     {"finish_reason", finish != nullptr ? json::value(finish) : json::value(nullptr)}}};
+    json::object choice{{"index", i}, {"text", text_value(text)}, {"logprobs", std::move(probs)}};
+    choice["finish_reason"] = finish != nullptr ? json::value(finish) : json::value(nullptr);
+    if (ids != nullptr) choice["tokens"] = json::value_from(*ids);
+    o["choices"] = json::array{std::move(choice)};
     if (usage_) o["usage"] = nullptr;
-    if (ending != nullptr) o["timings"] = timings(*ending);
+    if (times != nullptr) o["timings"] = timings(*times);
     return sse(o);
   }
   static json::object logprobs(const std::vector<TokenProbs>& probs, std::size_t* offset) {
@@ -90,13 +100,21 @@ class CompletionFormat : public Format {
   }
 
   Service& service_;
-  bool usage_, probs_;
+  bool usage_, probs_, tokens_, timings_;
   std::string id_;
   std::int64_t created_;
   std::vector<std::size_t> offsets_;  // of the next token, in bytes
 };
 
 // ---- llama-server's ----
+
+// "timings/prompt_n": a member of a member.
+const json::value* member_at(const json::object& o, std::string_view path) {
+  const std::size_t slash = path.find('/');
+  const json::value* v = o.if_contains(path.substr(0, slash));
+  if (v == nullptr || slash == path.npos) return v;
+  return v->is_object() ? member_at(v->get_object(), path.substr(slash + 1)) : nullptr;
+}
 
 const char* stop_type(const Answer& a) {
   switch (a.ending.end) {
@@ -130,17 +148,16 @@ class NativeFormat : public Format {
                    {"tokens", json::value_from(piece.ids)},
                    {"stop", false}};
     if (p_.n_probs > 0 && !piece.probs.empty()) o["completion_probabilities"] = probabilities(piece.probs);
+    if (p_.timings_per_token) o["timings"] = timings(piece.times);
     return sse(o);
   }
   std::string ended(const Job& job, std::size_t i) override { return sse(result(job, i, true)); }
   std::string finish(const Job& job) override { return {}; }
   std::string progress(const Job& job, std::size_t i, std::size_t done, std::size_t kept) override {
-    return sse(
-        json::object{{"index", i},
-                     {"content", ""},
-                     {"stop", false},
-                     {"prompt_progress",
-                      {{"total", job.plan(i).prompt.ids.size()}, {"cache", kept}, {"processed", done}}}});
+    return sse(json::object{{"index", i},
+                            {"content", ""},
+                            {"stop", false},
+                            {"prompt_progress", prompt_progress(job, i, done, kept)}});
   }
 
  private:
@@ -207,11 +224,11 @@ class NativeFormat : public Format {
                        static_cast<std::size_t>(a.ending.stop) < stops.size();
     o["stopping_word"] = known ? text_value(stops[static_cast<std::size_t>(a.ending.stop)]) : json::string();
     if (p_.n_probs > 0 && !streamed) o["completion_probabilities"] = probabilities(a.probs);
-    o["timings"] = timings(a.ending);
+    o["timings"] = timings(a.ending.times);
     if (p_.response_fields.empty()) return o;
     json::object chosen;
-    for (const std::string& name : p_.response_fields)
-      if (const json::value* v = o.if_contains(name)) chosen[name] = *v;
+    for (const std::string& path : p_.response_fields)
+      if (const json::value* v = member_at(o, path)) chosen[path] = *v;
     return chosen;
   }
 
@@ -220,11 +237,9 @@ class NativeFormat : public Format {
 };
 
 void start(Service& service, const std::shared_ptr<Exchange>& exchange, const Params& p,
-           std::unique_ptr<Format> format) {
+           std::vector<Prompt> prompts, std::unique_ptr<Format> format) {
   constexpr std::size_t kMostChoices = 256;
-  must_generate(service);
   const std::shared_ptr<Plan> plan = make_plan(service, p);
-  std::vector<Prompt> prompts = read_prompts(service, p.prompt, "prompt");
   if (prompts.size() * static_cast<std::size_t>(p.n) > kMostChoices)
     bad_request("at most " + std::to_string(kMostChoices) + " choices at once", "prompt");
   auto job = std::make_shared<Job>(service, exchange, std::move(format), p.stream);
@@ -235,6 +250,7 @@ void start(Service& service, const std::shared_ptr<Exchange>& exchange, const Pa
     for (std::int64_t n = 0; n < p.n; ++n) job->add(own, i);
   }
   if (p.return_progress) job->report_progress();
+  job->ping_every(p.ping_seconds);
   job->start();
 }
 
@@ -242,13 +258,27 @@ void start(Service& service, const std::shared_ptr<Exchange>& exchange, const Pa
 
 void route_completions(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Params p = read_params(parse_json(exchange->request().body), kCompletion, service.options.sampling);
-  const bool usage = wants_usage(p.stream_options);
-  start(service, exchange, p, std::make_unique<CompletionFormat>(service, p, usage));
+  must_generate(service);
+  const bool usage = wants_usage(p);
+  start(service, exchange, p, read_prompts(service, p.prompt, "prompt"),
+        std::make_unique<CompletionFormat>(service, p, usage));
 }
 
 void route_completion(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Params p = read_params(parse_json(exchange->request().body), kNative, service.options.sampling);
-  start(service, exchange, p, std::make_unique<NativeFormat>(service, p));
+  must_generate(service);
+  (void)wants_usage(p);  // it is always there
+  start(service, exchange, p, read_prompts(service, p.prompt, "prompt"),
+        std::make_unique<NativeFormat>(service, p));
+}
+
+void route_infill(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  Params p = read_params(parse_json(exchange->request().body), kNative | kInfill, service.options.sampling);
+  must_generate(service);
+  (void)wants_usage(p);
+  std::vector<Prompt> prompts;
+  prompts.push_back(infill_prompt(service, p));
+  start(service, exchange, p, std::move(prompts), std::make_unique<NativeFormat>(service, p));
 }
 
 }  // namespace gcrt::serve

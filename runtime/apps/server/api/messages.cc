@@ -297,9 +297,11 @@ class MessageFormat : public Format {
 void route_messages(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Params p = read_params(parse_json(exchange->request().body), kMessages, service.options.sampling);
   must_generate(service);
+  (void)wants_usage(p);  // it is always there
   if (p.max_tokens < 1) bad_request("'max_tokens': expected a number of tokens", "max_tokens");
   auto job = std::make_shared<Job>(service, exchange, std::make_unique<MessageFormat>(service), p.stream);
   job->add(plan_of(service, p), 0);
+  job->ping_every(p.ping_seconds);
   job->start();
 }
 

@@ -68,8 +68,14 @@ json::array calls_json(const Answer& answer) {
   return out;
 }
 
-bool wants_usage(const json::value& stream_options) {
+json::object prompt_progress(const Job& job, std::size_t choice, std::size_t done, std::size_t kept) {
+  return {{"total", job.plan(choice).prompt.ids.size()}, {"cache", kept}, {"processed", done}};
+}
+
+bool wants_usage(const Params& params) {
+  const json::value& stream_options = params.stream_options;
   if (stream_options.is_null()) return false;
+  if (!params.stream) bad_request("'stream_options' needs 'stream': true", "stream_options");
   const json::object* o = stream_options.if_object();
   if (o == nullptr) bad_request("'stream_options': expected an object", "stream_options");
   bool usage = false;

@@ -2,6 +2,7 @@
 // What OpenAI's APIs have in common.
 #include <string>
 
+#include "runtime/apps/server/fields.h"
 #include "runtime/apps/server/generation.h"
 
 namespace gcrt::serve {
@@ -29,7 +30,10 @@ double logprob_number(float logprob);
 
 json::array calls_json(const Answer& answer);
 
-// "stream_options": {"include_usage": true}
-bool wants_usage(const json::value& stream_options);
+// llama-server's return_progress.
+json::object prompt_progress(const Job& job, std::size_t choice, std::size_t done, std::size_t kept);
+
+// "stream_options": {"include_usage": true}. Throws ApiError for options that are none, or without a stream.
+bool wants_usage(const Params& params);
 
 }  // namespace gcrt::serve

@@ -94,6 +94,14 @@ ChatRequest request_of(const Service& service, Params& p) {
   r.tool_choice = read_tool_choice(choice);
   if (!p.reasoning.is_null()) {
     if (!p.reasoning.is_object()) bad_request("'reasoning': expected an object", "reasoning");
+    for (const auto& member : p.reasoning.get_object()) {
+      const bool known = member.key() == "effort" ||
+                         // The reasoning itself is there, so no summary is made of it.
+                         (member.key() == "summary" && member.value() == json::value("auto"));
+      if (!known && !member.value().is_null())
+        bad_request("'reasoning." + std::string(member.key()) + "': this server does not support it",
+                    "reasoning." + std::string(member.key()));
+    }
     if (const json::value* effort = find(p.reasoning.get_object(), "effort"))
       r.thinking =
           read_effort(service, effort->is_string() ? std::string(text_of(*effort)) : "?", "reasoning.effort");
@@ -101,6 +109,9 @@ ChatRequest request_of(const Service& service, Params& p) {
   // "text": {"format": {...}}
   if (!p.response_format.is_null()) {
     if (!p.response_format.is_object()) bad_request("'text': expected an object", "text");
+    for (const auto& member : p.response_format.get_object())
+      if (member.key() != "format" && member.key() != "verbosity")
+        bad_request("'text." + std::string(member.key()) + "': there is no such thing", "text");
     const json::value* format = find(p.response_format.get_object(), "format");
     if (find(p.response_format.get_object(), "verbosity") != nullptr &&
         *find(p.response_format.get_object(), "verbosity") != json::value("medium"))
@@ -224,7 +235,7 @@ class ResponseFormat : public Format {
     o["top_p"] = p_.top_p;
     o["tool_choice"] = p_.tool_choice.is_null() ? json::value("auto") : p_.tool_choice;
     o["tools"] = p_.tools.is_null() ? json::value(json::array()) : p_.tools;
-    o["metadata"] = json::object();
+    o["metadata"] = p_.metadata.is_null() ? json::value(json::object()) : p_.metadata;
     if (!a.ended) {
       o["usage"] = nullptr;
       return o;
@@ -306,17 +317,39 @@ class ResponseFormat : public Format {
 
 }  // namespace
 
-void route_responses(Service& service, const std::shared_ptr<Exchange>& exchange) {
+namespace {
+
+// What is asked and cannot be done is refused before anything is read.
+Params read_request(Service& service, const std::shared_ptr<Exchange>& exchange) {
   Params p = read_params(parse_json(exchange->request().body), kResponses, service.options.sampling);
-  must_generate(service);
   if (p.top_logprobs > 0) bad_request("'top_logprobs' is not supported by this route", "top_logprobs");
   p.top_logprobs = -1;
+  (void)wants_usage(p);  // it is always there
+  if (!p.metadata.is_null() && !p.metadata.is_object())
+    bad_request("'metadata': expected an object", "metadata");
   for (const std::string& what : p.include)
     if (what != "reasoning.encrypted_content") bad_request("'include': there is no " + what, "include");
+  return p;
+}
+
+}  // namespace
+
+void route_response_tokens(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  Params p = read_request(service, exchange);
+  ChatRequest request = request_of(service, p);
+  const std::size_t n = make_chat_plan(service, p, std::move(request))->prompt.ids.size();
+  exchange->respond(200, "application/json",
+                    dump(json::object{{"object", "response.input_tokens"}, {"input_tokens", n}}));
+}
+
+void route_responses(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  Params p = read_request(service, exchange);
+  must_generate(service);
   ChatRequest request = request_of(service, p);
   const std::shared_ptr<Plan> plan = make_chat_plan(service, p, std::move(request));
   auto job = std::make_shared<Job>(service, exchange, std::make_unique<ResponseFormat>(service, p), p.stream);
   job->add(plan, 0);
+  job->ping_every(p.ping_seconds);
   job->start();
 }
 

@@ -171,6 +171,10 @@ void route_props(Service& service, const std::shared_ptr<Exchange>& exchange) {
   say(exchange, o);
 }
 
+void route_lora_adapters(Service&, const std::shared_ptr<Exchange>& exchange) {
+  say(exchange, json::array());
+}
+
 void route_metrics(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const BatchMetrics m = service.engine->metrics();
   const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
