@@ -16,6 +16,17 @@ start_server "$work/tools" serve -c 4096
 python "$tests/tools_client.py" "$url" || fail "calls of functions"
 end_server
 
+# A template without tools, and one whose calls are no JSON.
+sed 's#tool_call>#minimax:tool_call>#g' "$tests/hermes.jinja" >"$work/tagged.jinja"
+compile "$smollm2_gguf" "$work/plain" --with serve
+compile "$smollm2_gguf" "$work/tagged" --with serve --chat-template-file "$work/tagged.jinja"
+for model in plain tagged; do
+  start_server "$work/$model" serve -c 4096
+  curl -sf "$url/props" | says "\"supports_tools\":$([ "$model" = tagged ] && echo true || echo false)" || fail "$model: what the template takes"
+  python "$tests/tools_client.py" "$url" || fail "calls of functions, $model"
+  end_server
+done
+
 compile "$smollm2_gguf" "$work/thinking" --with serve --chat-template-file "$tests/thinking.jinja"
 start_server "$work/thinking" serve -c 4096
 python "$tests/reasoning_client.py" "$url" || fail "reasoning"

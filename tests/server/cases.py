@@ -126,7 +126,7 @@ def limits():
     cut = ok(**lines, t_max_predict_ms=1)
     assert cut["stop_type"] == "limit" and 1 <= cut["tokens_predicted"] < 100, cut
     silent = urllib.request.Request(url + "/completion", json.dumps({"prompt": "x", "n_predict": 4, "stream": True, "sse_ping_interval": 1}).encode(), {"Content-Type": "application/json"})
-    busy = [threading.Thread(target=lambda: ok(prompt="x", n_predict=1500, ignore_eos=True)) for _ in range(8)]
+    busy = [threading.Thread(target=lambda: ok(prompt="x", n_predict=1000, ignore_eos=True)) for _ in range(8)]
     for thread in busy:
         thread.start()
     time.sleep(0.3)

@@ -134,7 +134,7 @@ def test_errors():
     refused(openai.BadRequestError, lambda: chat(temperature=-1), "temperature")
     refused(openai.BadRequestError, lambda: chat(top_logprobs=2), "top_logprobs")
     refused(openai.BadRequestError, lambda: chat(extra_body={"nonsense": 1}), "nonsense")
-    refused(openai.BadRequestError, lambda: chat(tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]), "tools")
+    refused(openai.BadRequestError, lambda: chat(tools=[{"type": "function", "function": {"name": "<f>", "parameters": {}}}]), "tools")
     refused(openai.BadRequestError, lambda: client.completions.create(model="any", prompt="x", suffix="y"), "suffix")
     long = refused(openai.BadRequestError, lambda: chat(messages=[{"role": "user", "content": "word " * 9000}]))
     assert long.code == "context_length_exceeded", long.body

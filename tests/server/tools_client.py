@@ -1,4 +1,5 @@
-"""tools_client.py URL: calls of functions, by both official clients; SmolLM2 with a template in the manner of Hermes.
+"""tools_client.py URL: calls of functions, by both official clients; SmolLM2 with a template in the manner of Hermes, with one
+whose calls are tags, and with its own, which knows no tools.
 
 A model of this size calls nothing sensible by itself; that what it says is taken apart rightly is tested elsewhere
 (tests/output). Here calls are forced, so their form is certain whatever the model thinks.

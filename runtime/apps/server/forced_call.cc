@@ -36,7 +36,10 @@ void force_call(Service& service, const json::array& tools, const ToolChoice& ch
     if (choice.kind != ToolChoice::kNamed || function_of(tool).at("name") == json::value(choice.name))
       wanted.push_back(tool);
   if (wanted.empty()) bad_request("'tool_choice': there is no tool '" + choice.name + "'", "tool_choice");
-  const OutputRow& row = service.format.row();
+  const CallShape own = plan.format->row().shape;
+  if (own != CallShape::kObject && !(own == CallShape::kJson && wanted.size() == 1))
+    plan.format = &service.plain_tools;
+  const OutputRow& row = plan.format->row();
   json::value schema;
   if (row.shape == CallShape::kObject) {
     json::array calls;
@@ -51,17 +54,12 @@ void force_call(Service& service, const json::array& tools, const ToolChoice& ch
     plan.said_before = written(row.section_open, "", "");
     if (!plan.said_before.empty() && row.section_close != nullptr) plan.said_before += '\n';
     plan.said_after = written(row.section_close, "", "");
-  } else if (row.shape == CallShape::kJson && wanted.size() == 1) {
+  } else {
     const json::string& name = function_of(wanted[0]).at("name").get_string();
     schema = parameters_of(wanted[0]);
     plan.said_before = written(row.section_open, "", "") +
                        written(row.head, {name.data(), name.size()}, make_id(service, "").substr(0, 9));
     plan.said_after = written(row.tail, "", "") + written(row.section_close, "", "");
-  } else {
-    bad_request(
-        "'tool_choice': calls cannot be forced in this model's format (" + std::string(row.name) +
-            (row.shape == CallShape::kJson ? ") unless one function is named" : "), whose calls are no JSON"),
-        "tool_choice");
   }
   const std::vector<std::int32_t> ids = tokenize(service, plan.said_before, false, true);
   plan.prompt.ids.insert(plan.prompt.ids.end(), ids.begin(), ids.end());

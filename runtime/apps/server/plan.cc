@@ -7,6 +7,7 @@
 #include <new>
 
 #include "runtime/apps/server/forced_call.h"
+#include "runtime/apps/server/plain_tools.h"
 #include "runtime/core/prompt_cache.h"
 
 namespace gcrt::serve {
@@ -213,18 +214,20 @@ std::shared_ptr<Plan> make_chat_plan(Service& service, const Params& p, ChatRequ
     bad_request("'continue_final_message': the last message is no assistant's with a text",
                 "continue_final_message");
   input.add_generation_prompt = p.add_generation_prompt;
+  const json::array tools = input.tools;
+  if (service.writes_tools) write_tools(service, input);
   plan->prompt = render_chat(service, input);
   plan->prompt.fixed = fixed_tokens(service, input, plan->prompt);
   plan->show_special = true;  // marks are special tokens in many formats
-  if (!request.reasoning_apart && !forced && input.tools.empty()) return plan;
-  plan->format = &service.format;
+  if (!request.reasoning_apart && !forced && tools.empty()) return plan;
+  plan->format = service.writes_tools && !tools.empty() ? &service.plain_tools : &service.format;
   plan->output.in_reasoning = !input.continue_final && service.format.opens_reasoning(str(plan->prompt.text));
   plan->output.parallel_calls = request.parallel_calls;
   if (plan->output.in_reasoning && (plan->reasoning_budget == 0 || forced)) close_reasoning(service, *plan);
-  if (input.tools.empty() || !request.parse_calls) return plan;
-  const std::string tools = dump(input.tools);
-  if (plan->tools.open(str(tools)) != kOk) bad_request("'tools': malformed", "tools");
-  if (forced) force_call(service, input.tools, request.tool_choice, *plan);
+  if (tools.empty() || !request.parse_calls) return plan;
+  const std::string text = dump(tools);
+  if (plan->tools.open(str(text)) != kOk) bad_request("'tools': malformed", "tools");
+  if (forced) force_call(service, tools, request.tool_choice, *plan);
   return plan;
 }
 

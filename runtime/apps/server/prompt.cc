@@ -4,6 +4,7 @@
 #include <new>
 
 #include "runtime/apps/server/api_error.h"
+#include "runtime/apps/server/plain_tools.h"
 
 namespace gcrt::serve {
 namespace {
@@ -193,7 +194,8 @@ Prompt render_chat(const Service& service, const ChatInput& input) {
         "this model has no chat template: compile it with --chat-template NAME, or use /v1/completions",
         "messages");
   if (!input.tools.empty() && !service.takes_tools)
-    bad_request("this model's chat template does not take tools", "tools");
+    bad_request("this model's chat template does not take tools, and marks its answers in a way of its own",
+                "tools");
   Rendered rendered;
   std::string error;
   if (!render(service, input, rendered, &error))
@@ -300,6 +302,10 @@ void probe_template(Service& service) {
                         parts.find("\"text\"") == parts.npos;
   const json::value content =
       service.takes_parts ? in.messages[0].get_object()["content"] : json::value("hi");
+  in.messages = {
+      json::object{{"role", "system"}, {"content", service.takes_parts ? content : json::value(word)}},
+      user_message(service.takes_parts ? content : json::value("hi"))};
+  service.takes_system = try_render(service, in).find(word) != std::string::npos;
   in.messages = {user_message(content)};
   in.tools = {json::object{{"type", "function"},
                            {"function",
@@ -308,6 +314,7 @@ void probe_template(Service& service) {
                              {"parameters", {{"type", "object"}, {"properties", json::object()}}}}}}};
   const std::string tools = try_render(service, in);
   service.takes_tools = service.format.has_calls() && tools.find(word) != tools.npos;
+  service.writes_tools = !service.takes_tools && can_write_tools(service.format);
   if (!service.takes_tools) return;
   in.messages.push_back(json::object{
       {"role", "assistant"},

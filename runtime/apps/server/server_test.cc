@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "runtime/apps/server/plain_tools.h"
+
 namespace gcrt::serve {
 namespace {
 
@@ -138,7 +140,6 @@ TEST_F(ServerTest, RefusesByName) {
       {R"("json_schema": {"uniqueItems": true})", "json_schema"},
       {R"("grammar": "root ::= \"a\"", "json_schema": {})", "grammar"},
       {R"("samplers": ["nonsense"])", "samplers"},
-      {R"("tools": [{"type": "function", "function": {"name": "f"}}])", "tools"},
       {R"("tools": [{"type": "function", "function": {"name": "<|x|>"}}])", "tools"},
       {R"("tool_choice": "required")", "tool_choice"},
       {R"("tool_choice": "x")", "tool_choice"},
@@ -221,6 +222,40 @@ TEST_F(ServerTest, TokensAndTemplates) {
   // What people write is text: one <s> is the template's, the other three characters.
   const json::value v = post("/v1/chat/completions", chat("<s>a", R"("max_tokens": 1)")).json();
   EXPECT_EQ(v.at("usage").at("prompt_tokens"), json::value(1 + 6 + 3 + 1));
+}
+
+TEST_F(ServerTest, WritesToolsThatTheTemplateDoesNotKnow) {
+  EXPECT_TRUE(service_.writes_tools && service_.takes_system);
+  ChatInput in;
+  in.messages =
+      json::parse(R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [
+                      {"type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}},
+                      {"type": "function", "function": {"name": "g", "arguments": {"y": 2}}}]},
+                      {"role": "tool", "tool_call_id": "1", "content": "one"}, {"role": "tool", "content": "two"},
+                      {"role": "user", "content": "so?"}])")
+          .as_array();
+  write_tools(service_, in);  // no tools any more, but calls of before
+  EXPECT_EQ(json::value(in.messages),
+            json::parse(R"([{"role": "user", "content": "q"}, {"role": "assistant", "content":
+              "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {\"y\":2}}\n</tool_call>"},
+              {"role": "user", "content": "<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response>"},
+              {"role": "user", "content": "so?"}])"))
+      << dump(in.messages);
+  in.tools =
+      json::parse(R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])")
+          .as_array();
+  ChatInput second = in;
+  write_tools(service_, in);
+  EXPECT_TRUE(in.tools.empty());
+  ASSERT_EQ(in.messages.size(), 5u);
+  EXPECT_EQ(in.messages[0].at("role"), json::value("system"));
+  const std::string said(in.messages[0].at("content").as_string());
+  EXPECT_NE(said.find("\n{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}\n"), said.npos) << said;
+  // A template without a system: before what the user says first.
+  service_.takes_system = false;
+  write_tools(service_, second);
+  EXPECT_EQ(second.messages.size(), 4u);
+  EXPECT_EQ(second.messages[0].at("content"), json::value(said + "\n\nq"));
 }
 
 TEST_F(ServerTest, Anthropics) {

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <stdexcept>
 
+#include "runtime/apps/server/plain_tools.h"
 #include "runtime/apps/server/prompt.h"
 
 namespace gcrt::serve {
@@ -30,6 +31,7 @@ void Service::open_text() {
       (chat_template.open({facts.chat_program, facts.chat_program_bytes}) != kOk ||
        format.open(facts.chat_output) != kOk))
     throw std::runtime_error("the chat template in this file is damaged");
+  plain_tools = plain_tool_format();
   probe_template(*this);
 }
 

@@ -43,6 +43,8 @@ struct Service {
   Tokenizer tokenizer;
   ChatTemplate chat_template;
   OutputFormat format;
+  OutputFormat
+      plain_tools;  // of tools that the template does not know, and of calls that are forced (plain_tools.h)
   Grammars grammars;
   Engine* engine = nullptr;
   ServiceOptions options;
@@ -50,8 +52,10 @@ struct Service {
   bool encoder = false;      // the model gives embeddings, not text
   std::uint32_t n_output = 0;
   // What the template takes, found by asking it (prompt.cc).
-  bool takes_parts = false;  // contents as lists of parts
+  bool takes_parts = false;   // contents as lists of parts
+  bool takes_system = false;  // a message of the system
   bool takes_tools = false;
+  bool writes_tools = false;            // plain_tools.h, in place of the template
   bool takes_argument_objects = false;  // arguments of calls as objects, not as text
 
   std::atomic<std::uint64_t> ids{1};
