@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Generation in every tensor type, as one table: a model of Llama 3.2 1B's shape in random blocks of that type.
 
-  weight_types.py [TYPE ...] [--peer NAME=DIR ...] [--under COMMAND] [--table FILE] [--threads N] [--repetitions N]
+  weight_types.py [TYPE ...] [--peer NAME=DIR ...] [--under COMMAND] [--table FILE] [--threads N] [--repetitions N] [--turns N]
                   [--models DIR [--make]]
 
 Types: by default all that have kernels of their own (rows that interleave in the file are packed as those of their base type;
@@ -93,7 +93,7 @@ def measure(name, a, model, program):
     row = {"type": name, "date": time.strftime("%Y-%m-%d", time.gmtime())}
     row["bits"], row["image"], unpacked = kernel(name, a)
     ours, peers = [], {}
-    for _ in range(2):
+    for _ in range(a.turns):
         ours.append(generation(program, None, a))
         for peer, where in a.peers:
             try:
@@ -124,6 +124,7 @@ def main():
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=3, help="of each program, one after the other")
     parser.add_argument("--models", type=pathlib.Path)
     parser.add_argument("--make", action="store_true")
     a = parser.parse_args()
