@@ -104,21 +104,8 @@ llvm::Function* compress(Emitter& e, const CompressSpec& spec) {
                                  i64("ys"),   i64("lo"),    i64("hi")};
   return e.function(name, args, [&, spec](const Args& a) {
     const Slots slots(e, a);
-    const int tail = static_cast<int>(spec.out_columns() % 16);
-    e.for_range(a["lo"], a["hi"], 1, [&](Value* unit) {
-      Value* at = e.b().CreateShl(unit, 6);
-      auto part = [&](int count) {
-        Columns(e, spec, a, at, count).emit(slots);
-        return Emitter::Values{};
-      };
-      if (tail == 0) {
-        part(16);
-        return;
-      }
-      e.if_else(
-          e.b().CreateICmpEQ(unit, e.i64(spec.units() - 1)), [&] { return part(tail); },
-          [&] { return part(16); });
-    });
+    for_units(e, a, spec.out_columns(),
+              [&](Value* at, int count) { Columns(e, spec, a, at, count).emit(slots); });
   });
 }
 

@@ -47,21 +47,8 @@ llvm::Function* conv(Emitter& e, const ConvSpec& spec) {
                                  out("y"),   i64("ys"),    i64("lo"),         i64("hi")};
   return e.function(name, args, [&, spec](const Args& a) {
     const Slots slots(e, a);
-    const int tail = static_cast<int>(spec.channels % 16);
-    e.for_range(a["lo"], a["hi"], 1, [&](Value* unit) {
-      Value* at = e.b().CreateShl(unit, 6);
-      auto part = [&](int count) {
-        emit_channels(e, spec, a, slots, at, count);
-        return Emitter::Values{};
-      };
-      if (tail == 0) {
-        part(16);
-        return;
-      }
-      e.if_else(
-          e.b().CreateICmpEQ(unit, e.i64(spec.units() - 1)), [&] { return part(tail); },
-          [&] { return part(16); });
-    });
+    for_units(e, a, spec.channels,
+              [&](Value* at, int count) { emit_channels(e, spec, a, slots, at, count); });
   });
 }
 

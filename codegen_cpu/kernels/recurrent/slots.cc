@@ -30,4 +30,22 @@ Slots::Row Slots::of(Value* row) const {
           b.CreateZExt(pos, b.getInt64Ty()), e_.member_i32(r, offsetof(gc_row, token))};
 }
 
+void for_units(Emitter& e, const Args& a, std::int64_t columns,
+               const std::function<void(Value* at, int count)>& emit) {
+  const int tail = static_cast<int>(columns % 16);
+  e.for_range(a["lo"], a["hi"], 1, [&](Value* unit) {
+    Value* at = e.b().CreateShl(unit, 6);
+    auto part = [&](int count) {
+      emit(at, count);
+      return Emitter::Values{};
+    };
+    if (tail == 0) {
+      part(16);
+      return;
+    }
+    e.if_else(
+        e.b().CreateICmpEQ(unit, e.i64(columns / 16)), [&] { return part(tail); }, [&] { return part(16); });
+  });
+}
+
 }  // namespace gc::cpu

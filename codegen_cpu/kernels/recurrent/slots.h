@@ -1,6 +1,9 @@
 // Where the rows' sequences have their recurrent states.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "codegen_cpu/emitter.h"
 
 namespace gc::cpu {
@@ -23,5 +26,10 @@ class Slots {
   Emitter& e_;
   llvm::Value *rows_, *n_rows_, *tables_, *pool_, *slot_bytes_;
 };
+
+// emit(at, count) for each unit of 16 of `columns` f32 columns from arguments lo to hi; at: its first byte in a row, count: 16, or
+// those that the last one has.
+void for_units(Emitter& e, const Args& a, std::int64_t columns,
+               const std::function<void(llvm::Value* at, int count)>& emit);
 
 }  // namespace gc::cpu
