@@ -165,18 +165,27 @@ void text_isas(const Facts& f, Output& out) {
   }
 }
 
-constexpr int kMostDevices = 16;
+// n: below 0 where there is no driver, which app.message says.
+struct Devices {
+  static constexpr int kMost = 16;
+  explicit Devices(App& app) {
+    app.message[0] = 0;
+    n = gc_list_devices(list, kMost, app.note());
+    listed = n < kMost ? n : kMost;
+  }
+  DeviceInfo list[kMost];
+  int n, listed;
+};
 
 void text_devices(App& app, Output& out) {
   if (&gc_list_devices == nullptr) return;
-  DeviceInfo devices[kMostDevices];
-  app.message[0] = 0;
-  const int n = gc_list_devices(devices, kMostDevices, app.note());
+  const Devices devices(app);
+  const int n = devices.n;
   out.print("\nGPUs\n");
   if (n < 0) out.print("  none: ", Line{Str(app.message)}, "\n");
   if (n == 0) out.print("  none\n");
-  for (int i = 0; i < n && i < kMostDevices; ++i) {
-    const DeviceInfo& d = devices[i];
+  for (int i = 0; i < devices.listed; ++i) {
+    const DeviceInfo& d = devices.list[i];
     out.print("  ", i, "  ", Line{Str(d.name)}, ", compute capability ", d.major, ".", d.minor, ", ",
               Size(d.free).str(), " of ", Size(d.bytes).str(), " free",
               d.runs ? "\n" : ": no code for it in this file\n");
@@ -185,12 +194,10 @@ void text_devices(App& app, Output& out) {
 
 void json_devices(App& app, Output& out) {
   if (&gc_list_devices == nullptr) return;
-  DeviceInfo devices[kMostDevices];
-  app.message[0] = 0;
-  const int n = gc_list_devices(devices, kMostDevices, app.note());
+  const Devices devices(app);
   out.print("  \"gpus\": [");
-  for (int i = 0; i < n && i < kMostDevices; ++i) {
-    const DeviceInfo& d = devices[i];
+  for (int i = 0; i < devices.listed; ++i) {
+    const DeviceInfo& d = devices.list[i];
     out.print(i ? ", " : "", "{\"name\": ", Json{Str(d.name)}, ", \"major\": ", d.major,
               ", \"minor\": ", d.minor, ", \"bytes\": ", d.bytes, ", \"free_bytes\": ", d.free,
               ", \"runs_here\": ", d.runs ? "true" : "false", "}");
