@@ -5,9 +5,9 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "compiler/base/error.h"
+#include "compiler/base/parallel.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
@@ -183,10 +183,7 @@ std::vector<std::string> compile_objects(llvm::Module& module, const Isa& isa, i
       failure = std::current_exception();
     }
   };
-  std::vector<std::thread> pool;
-  for (int t = 1; t < std::min(threads, shards); ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& t : pool) t.join();
+  run_on_threads(std::min(threads, shards), work);
   if (failure) std::rethrow_exception(failure);
   return objects;
 }

@@ -11,6 +11,7 @@
 #include "codegen_cuda/nvrtc/nvrtc.h"
 #include "codegen_cuda/program.h"
 #include "compiler/base/error.h"
+#include "compiler/base/parallel.h"
 #include "compiler/base/temp_file.h"
 #include "runtime/abi/image.h"
 
@@ -51,11 +52,8 @@ std::vector<cuda::CompiledFor> compile_all(const std::string& source,
         errors[i] = std::current_exception();
       }
   };
-  std::vector<std::thread> threads;
-  const size_t n = std::min<size_t>(archs.size(), std::max(1u, std::thread::hardware_concurrency()));
-  for (size_t i = 1; i < n; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  const size_t processors = std::max(1u, std::thread::hardware_concurrency());
+  run_on_threads(static_cast<int>(std::min(archs.size(), processors)), work);
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   return all;

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <new>
+#include <string_view>
 
 #include "compiler/base/error.h"
 #include "compiler/base/temp_file.h"
@@ -14,6 +16,7 @@
 #include "compiler/options.h"
 #include "compiler/pipeline.h"
 #include "compiler/version.h"
+#include "llvm/Support/ErrorHandling.h"
 
 namespace gc {
 namespace {
@@ -28,19 +31,26 @@ void on_signal(int signal) {
   std::raise(signal);
 }
 
-// The input file lost pages that it had.
-void on_bus_error(int) {
+// Ends the process from where nothing can be thrown or allocated. The text is a whole line.
+[[noreturn]] void end_with(std::string_view line) {
   unlink_live_temp_files();
-  static constexpr char kText[] = "gguf-compile: error: the model file shrank while it was read\n";
-  if (write(STDERR_FILENO, kText, sizeof kText - 1) < 0) _exit(kUserError);
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(kUserError);
   _exit(kUserError);
 }
+
+// The input file lost pages that it had.
+void on_bus_error(int) { end_with("gguf-compile: error: the model file shrank while it was read\n"); }
+
+// Not by std::bad_alloc: LLVM's frames are compiled without exceptions, to throw through them is to abort.
+void on_no_memory() { end_with("gguf-compile: error: out of memory\n"); }
 
 void install_handlers() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, on_signal);
   std::signal(SIGBUS, on_bus_error);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit becomes a write error
   std::signal(SIGPIPE, SIG_IGN);
+  std::set_new_handler(on_no_memory);
+  llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { on_no_memory(); });  // its malloc
 }
 
 const std::map<std::string, Emit> kEmits = {
@@ -221,8 +231,8 @@ int main(int argc, char** argv) {
     return gc::kBug;
   } catch (const gc::Error& e) {
     std::cerr << "gguf-compile: error: " << e.what() << "\n";
-  } catch (const std::bad_alloc&) {
-    std::cerr << "gguf-compile: error: out of memory\n";
+  } catch (const std::bad_alloc&) {  // a length that no allocation was tried for
+    gc::on_no_memory();
   }
   return gc::kUserError;
 }

@@ -3,14 +3,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "compiler/base/checked.h"
 #include "compiler/base/error.h"
 #include "compiler/base/mapped_file.h"
+#include "compiler/base/parallel.h"
 #include "compiler/base/progress.h"
 #include "compiler/base/strings.h"
 #include "compiler/base/temp_file.h"
@@ -205,6 +208,17 @@ TEST_F(Base, BadTargetsAreNamed) {
   TempFile ok(in_dir("a b'\n\xff"));
   ok.commit();
   EXPECT_TRUE(fs::exists(in_dir("a b'\n\xff")));
+}
+
+TEST_F(Base, ThreadsShareWork) {
+  for (int threads : {-1, 0, 1, 2, 9}) {
+    std::vector<std::atomic<int>> done(100);
+    std::atomic<std::size_t> next = 0;
+    run_on_threads(threads, [&] {
+      for (std::size_t i; (i = next++) < done.size();) ++done[i];
+    });
+    for (const std::atomic<int>& item : done) EXPECT_EQ(item, 1) << threads;
+  }
 }
 
 TEST_F(Base, ProgressText) {

@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "compiler/base/error.h"
@@ -84,7 +85,11 @@ class Collector {
       ::fcntl(fds[0], F_SETFL, 0);
     }
     write_end_ = fds[1];
-    reader_ = std::thread([this, fd = fds[0]] { read_all(fd); });
+    try {
+      reader_ = std::thread([this, fd = fds[0]] { read_all(fd); });
+    } catch (const std::system_error& e) {
+      throw_errno(e.code().value(), "cannot start a thread for", "the linker's output");
+    }
   }
   Collector(const Collector&) = delete;
   ~Collector() { finish(); }
@@ -144,6 +149,15 @@ std::string with_names(std::string_view text, const std::deque<InputFile>& input
   return out;
 }
 
+// The linker has errors as text alone. Where it ran out of something the machine is at fault, else we are.
+[[noreturn]] void link_failed(const std::string& messages) {
+  for (int machine : {ENOMEM, EMFILE, ENFILE, ENOSPC}) {
+    const std::string text = std::generic_category().message(machine);
+    if (messages.find(text) != std::string::npos) throw_user("cannot link the program: ", text);
+  }
+  throw_internal("the link failed: ", messages);
+}
+
 std::mutex& lld_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -177,7 +191,7 @@ LinkerOutput run_lld(std::span<const LinkerArg> args, const std::string& scratch
   out.program = program.take();
   const std::vector<std::uint8_t> map_bytes = map.take();
   messages = with_names(messages, inputs);
-  if (result.retCode != 0) throw_internal("the link failed: ", messages);
+  if (result.retCode != 0) link_failed(messages);
   GC_CHECK(!out.program.empty(), messages);
   out.map = with_names({reinterpret_cast<const char*>(map_bytes.data()), map_bytes.size()}, inputs);
   return out;

@@ -258,7 +258,7 @@ def surroundings():
         yield shell(f"locale {locale}", f'LC_ALL={locale} LANG={locale} "$1" "$2" -o "$3"', [0])
     for n in (3, 4, 5, 6, 8, 10, 16):
         yield shell(f"{n} open files", f'ulimit -n {n}; "$1" "$2" -o "$3"', [0, 1, 127])
-    for kib in (1_000_000, 700_000, 500_000, 400_000, 350_000):
+    for kib in (1_000_000, 700_000, *range(500_000, 200_000, -10_000)):  # its end is somewhere else in each
         yield shell(f"an address space of {kib} KiB", f'ulimit -v {kib}; "$1" "$2" -o "$3"', [0, 1, 127])
 
 
