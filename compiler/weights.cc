@@ -32,9 +32,11 @@ std::span<const uint8_t> bytes_of(const std::vector<float>& v) {
   return {reinterpret_cast<const uint8_t*>(v.data()), 4 * v.size()};
 }
 
-// Divisors of RoPE's frequencies.
-std::vector<float> factors_of(const gguf::File& file, const std::string& name) {
+// The first n divisors of RoPE's frequencies: tensors have them for the layers that turn most.
+std::vector<float> factors_of(const gguf::File& file, const std::string& name, std::int64_t n) {
   std::vector<float> factors = vector_of(file, name);
+  GC_CHECK(static_cast<std::int64_t>(factors.size()) >= n, name);
+  factors.resize(static_cast<std::size_t>(n));
   for (size_t i = 0; i < factors.size(); ++i)
     if (factors[i] == 0) file.fail_tensor(name, cat("divides by value ", i, ", which is 0"));
   return factors;
@@ -45,7 +47,7 @@ std::vector<float> table_of(const gguf::File& file, const ir::Weight& w) {
   const int64_t step = w.source == ir::Weight::Source::RopeCoarse ? r.fine : 1;
   const auto rows = [&](const std::string& factors) {
     return pack::rope_table(r.params(w.source), w.table_rows(), step,
-                            factors.empty() ? std::vector<float>() : factors_of(file, factors));
+                            factors.empty() ? std::vector<float>() : factors_of(file, factors, r.dims / 2));
   };
   std::vector<float> table = rows(r.factors);
   if (r.long_factors.empty()) return table;

@@ -7,11 +7,11 @@
 namespace gc::blocks {
 namespace {
 
-// [T, q + k + v rows] of one matrix. Three biases beside it become three row segments.
+// [T, q + k + v rows] of one matrix. Three biases beside it become three row segments, or are left where it has a factor.
 ir::ValueId fused_product(ir::Builder& b, ir::ValueId x, const QkvWeights& w, const HeadShape& s,
                           const std::string& name) {
   const bool apart = w.q.bias.valid() || w.k.bias.valid() || w.v.bias.valid();
-  if (!apart) return linear(b, x, w.fused, name);
+  if (!apart || w.fused.scale != 1) return linear(b, x, w.fused, name);
   const int64_t q = s.q_rows(), k = s.k_rows(), v = s.v_rows();
   auto rows = [&](int64_t begin, int64_t size) {
     return ir::WeightUse{.weight = w.fused.weight, .row_begin = begin, .row_end = begin + size};
@@ -48,9 +48,13 @@ Qkv project_qkv(ir::Builder& b, ir::ValueId x, const QkvWeights& w, const HeadSh
     return {q, k, w.v ? linear(b, x, w.v, prefix + "v") : k};
   }
   const ir::ValueId qkv = fused_product(b, x, w, s, prefix + "qkv");
-  const ir::ValueId q = b.slice(qkv, 0, s.q_rows(), prefix + "q");
-  const ir::ValueId k = b.slice(qkv, s.q_rows(), s.k_rows(), prefix + "k");
-  return {q, k, b.slice(qkv, s.q_rows() + s.k_rows(), s.v_rows(), prefix + "v")};
+  // Biases that the product could not add.
+  const auto part = [&](int64_t begin, int64_t size, const Linear& own, const char* name) {
+    if (w.fused.scale == 1 || !own.bias.valid()) return b.slice(qkv, begin, size, prefix + name);
+    return b.shift(b.slice(qkv, begin, size, prefix + name + "_unshifted"), own.bias, prefix + name);
+  };
+  const ir::ValueId q = part(0, s.q_rows(), w.q, "q"), k = part(s.q_rows(), s.k_rows(), w.k, "k");
+  return {q, k, part(s.q_rows() + s.k_rows(), s.v_rows(), w.v, "v")};
 }
 
 ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir::StateId state,
@@ -99,6 +103,7 @@ ir::ValueId self_attention(ir::Builder& b, ir::ValueId x, const Attention& a, ir
                                .ahead = a.ahead};
   ir::ValueId out = b.attention(q, k, v, state, args, prefix + "attn_out");
   const auto project = [&](ir::ValueId merged) {
+    merged = norm(b, merged, a.out_norm, prefix + "attn_sub_norm");
     if (a.out_scale == 1) return linear(b, merged, a.out, prefix + "attn_proj");
     return b.scale(linear(b, merged, a.out, prefix + "attn_unscaled"), a.out_scale, prefix + "attn_proj");
   };

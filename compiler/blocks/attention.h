@@ -3,7 +3,7 @@
 //
 // Names of the values, after the layer's prefix: q k v (as projected; from a fused matrix also qkv), q_clamped (and so
 // on), q_norm k_norm, q_gain k_gain, q_rot k_rope (turned), q_rope (turned and scaled), q_tempered, attn_out
-// [T, heads, v_dim], attn_gated, attn_proj [T, n_embd].
+// [T, heads, v_dim], attn_gated, attn_sub_norm, attn_proj [T, n_embd].
 #pragma once
 
 #include <optional>
@@ -67,6 +67,7 @@ struct Attention {
   ir::Fn gate_fn = ir::Fn::sigmoid;
   bool gate_in_q =
       false;             // the gate's rows stand behind the query's, head by head: q has 2 k_dim rows a head
+  Norm out_norm;         // of all heads' values together, gated or not
   Linear out;            // [n_embd, heads * v_dim]
   double out_scale = 1;  // of the block's result
 

@@ -58,6 +58,7 @@ ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& 
     h = b.act(linear(b, x, f.up, prefix + "ffn_up"), f.fn, prefix + "ffn_act");
   }
   if (f.divisors.valid()) h = b.weigh_inverse(h, f.divisors, prefix + "ffn_weighed");
+  h = norm(b, h, f.down_norm, prefix + "ffn_sub_norm");
   return linear(b, h, f.down, prefix + "ffn_out");
 }
 

@@ -1,12 +1,13 @@
 // Feed-forward networks: gated (fn(gate x) * up x), or plain (fn(up x)), then down.
 //
 // Names of the values, after the layer's prefix: ffn_gate ffn_up ffn_act, ffn_geglu (the gated product; ffn_swiglu
-// and so on by the function), ffn_weighed, ffn_out [T, n_embd].
+// and so on by the function), ffn_weighed, ffn_sub_norm, ffn_out [T, n_embd].
 #pragma once
 
 #include <string>
 
 #include "compiler/blocks/linear.h"
+#include "compiler/blocks/norm.h"
 #include "compiler/ir/builder.h"
 
 namespace gc::blocks {
@@ -23,6 +24,7 @@ struct Ffn {
   bool up_one = false;     // up + 1 is joined in place of up
   double gate_cap = 0, up_cap = 0;  // softcap(gate) fn(gate) softcap(up), in place of fn(gate) up; 0: none
   ir::WeightId divisors;            // [n_ff] of the activation function's values, or none
+  Norm down_norm;                   // of what down reads
 
   explicit operator bool() const { return up.weight.valid(); }
 };

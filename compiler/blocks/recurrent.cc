@@ -52,14 +52,15 @@ ValueId mamba(ir::Builder& b, ValueId x, const Mamba& m, std::int64_t layer, con
   const ValueId low = part(0, m.rank, m.dt_norm, "ssm_dt_low");
   const ValueId key = part(m.rank, m.state, m.b_norm, "ssm_b");
   const ValueId query = part(m.rank + m.state, m.state, m.c_norm, "ssm_c");
-  const ValueId y = b.ssm_scan({.x = b.heads(x, m.inner, prefix + "ssm_x"),
-                                .dt = b.matmul(low, m.dt.weight, prefix + "ssm_dt"),
-                                .b = b.heads(key, 1, prefix + "ssm_b_group"),
-                                .c = b.heads(query, 1, prefix + "ssm_c_group"),
-                                .a = m.a,
-                                .dt_bias = m.dt.bias,
-                                .d = m.d},
-                               ssm_state(b, layer, m.inner, m.state, 1), prefix + "ssm_scan");
+  const ValueId y =
+      b.ssm_scan({.x = b.heads(x, m.inner, prefix + "ssm_x"),
+                  .dt = linear(b, low, {.weight = m.dt.weight, .scale = m.dt.scale}, prefix + "ssm_dt"),
+                  .b = b.heads(key, 1, prefix + "ssm_b_group"),
+                  .c = b.heads(query, 1, prefix + "ssm_c_group"),
+                  .a = m.a,
+                  .dt_bias = m.dt.bias,
+                  .d = m.d},
+                 ssm_state(b, layer, m.inner, m.state, 1), prefix + "ssm_scan");
   return linear(b, gated(b, z, b.merge_heads(y, prefix + "ssm_y"), prefix), m.out, prefix + "ssm_out");
 }
 
@@ -102,14 +103,15 @@ ValueId plamo_mamba(ir::Builder& b, ValueId x, const PlamoMamba& m, std::int64_t
   };
   const ValueId key = part(0, m.state, m.b_norm, "ssm_b"), query = part(m.state, m.state, m.c_norm, "ssm_c");
   const ValueId low = part(2 * m.state, m.rank, m.dt_norm, "ssm_dt_low");
-  const ValueId y = b.ssm_scan({.x = b.heads(x, m.heads, prefix + "ssm_x"),
-                                .dt = b.matmul(low, m.dt.weight, prefix + "ssm_dt"),
-                                .b = b.heads(key, 1, prefix + "ssm_b_group"),
-                                .c = b.heads(query, 1, prefix + "ssm_c_group"),
-                                .a = m.a,
-                                .dt_bias = m.dt.bias,
-                                .d = m.d},
-                               ssm_state(b, layer, m.heads, m.state, dim), prefix + "ssm_scan");
+  const ValueId y =
+      b.ssm_scan({.x = b.heads(x, m.heads, prefix + "ssm_x"),
+                  .dt = linear(b, low, {.weight = m.dt.weight, .scale = m.dt.scale}, prefix + "ssm_dt"),
+                  .b = b.heads(key, 1, prefix + "ssm_b_group"),
+                  .c = b.heads(query, 1, prefix + "ssm_c_group"),
+                  .a = m.a,
+                  .dt_bias = m.dt.bias,
+                  .d = m.d},
+                 ssm_state(b, layer, m.heads, m.state, dim), prefix + "ssm_scan");
   return linear(b, gated(b, z, b.merge_heads(y, prefix + "ssm_y"), prefix), m.out, prefix + "ssm_out");
 }
 

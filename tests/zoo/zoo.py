@@ -159,6 +159,8 @@ def float_weights(name, dims, tied):
         w = -np.abs(u) - 0.05
     elif "norm" in name and name.endswith(".weight"):
         w = 1 + np.float32(0.25) * u
+    elif name.endswith(".scale") and dims == [1]:
+        w = 1 + np.float32(0.5) * u
     elif name.endswith(".bias") or min(dims) == 1 or len(dims) == 1:
         w = np.float32(0.2) * u
     elif name == "token_embd.weight" and not tied:

@@ -56,8 +56,9 @@ std::int64_t local_rope_dims(const Keys& keys, const ir::RopeArgs& rope, std::in
 std::int64_t original_context(const Keys& keys);
 
 // Adds the file's divisors of frequencies: rope_freqs.weight for all positions, or rope_factors_short.weight, which hold
-// in contexts up to the original one, and rope_factors_long.weight for longer ones.
-void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope);
+// in contexts up to the original one, and rope_factors_long.weight for longer ones. `most_dims`: those of the layers that
+// turn most, for which the tensors have values; the others' are the first of them.
+void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope, std::int64_t most_dims);
 
 // The window of each layer, 0: it sees everything. From attention.sliding_window (`default_window` where absent) and
 // attention.sliding_window_pattern: an array that says of each layer whether it slides, or a period p: layer i

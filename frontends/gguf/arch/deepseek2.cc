@@ -1,5 +1,5 @@
 // Latent attention (compiler/blocks/latent.h) with experts behind the first layers: DeepSeek 2, 3 and R1, Kimi K2, GLM 4.7
-// Flash, Mistral 4, and with sparse attention DeepSeek 3.2, GLM 5, dots3; MiniCPM 3 has it in a dense model with factors that its files don't name. Older files have attn_kv_b,
+// Flash, Mistral 4, and with sparse attention DeepSeek 3.2, GLM 5, dots3; MiniCPM 3 has it in a dense model with factors that its files don't name, PLM in one without gates. Older files have attn_kv_b,
 // from which each head's keys and values are made; those of today its two halves, which are multiplied into the query and
 // into what comes out, so that the latent alone is kept.
 #include <cmath>
@@ -83,6 +83,17 @@ LoadedModel load_hy_v4(const File& file) {
   form.head = Form::Head::Own;
   form.experts.limit_key = true;
   return load_dense(file, form);
+}
+
+// A query without a latent, squared ReLU without a gate.
+LoadedModel load_plm(const File& file) {
+  return load_dense(file, {.name = "plm",
+                           .factors = false,
+                           .out_bias = false,
+                           .latent = {.there = true},
+                           .fn = ir::Fn::relu2,
+                           .gate = Form::Gate::None,
+                           .head = Form::Head::Tied});
 }
 
 LoadedModel load_minicpm3(const File& file) {

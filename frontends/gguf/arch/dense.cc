@@ -45,6 +45,18 @@ double ntk_base(const Keys& keys, double base, double dims) {
   return alpha == 0 ? base : base * std::pow(alpha, dims / (dims - 2));
 }
 
+std::int64_t half_of(const Keys& keys, std::int64_t dims) {
+  if (dims % 4 != 0)
+    keys.fail("rope.dimension_count", cat("expected a multiple of 4, of which half is turned, found ", dims));
+  return dims / 2;
+}
+
+// Dimensions that the layers turn which turn most.
+std::int64_t most_turned(const Shared& k) {
+  const bool slides = std::ranges::any_of(k.windows, [](std::int64_t window) { return window > 0; });
+  return slides ? std::max(k.rope.dims, k.local_rope.dims) : k.rope.dims;
+}
+
 std::optional<blocks::Temper> temper_of(const Keys& keys, const Form& f) {
   const double by = keys.factor("attention.temperature_scale");
   if (by == 0) return {};
@@ -113,6 +125,7 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
     if (!f.local_scaled) k.local_rope = {.base = k.rope.base, .dims = k.rope.dims, .neox = k.rope.neox};
     if (f.local_base > 0) k.local_rope.base = f.local_base;
     if (f.local_dims) k.local_rope.dims = local_rope_dims(keys, k.rope, k.s.heads[0].k_dim);
+    if (f.half_dims) k.rope.dims = half_of(keys, k.rope.dims);
     k.local_rope.base = keys.positive("rope.freq_base_swa", k.local_rope.base);
   }
   if (f.latent.there) {
@@ -262,15 +275,17 @@ blocks::Attention attention_of(Tensors& tensors, const Form& f, const Shared& k,
   a.out = tensors.linear(prefix + "attn_output", k.s.n_embd, a.shape.out_cols());
   if (!f.out_bias) a.out.bias = {};
   a.out_scale = k.out_scale;
+  if (f.sub_norms) a.out_norm = tensors.norm(f.norm, prefix + "attn_sub_norm", a.shape.out_cols(), k.s.eps);
   return a;
 }
 
 blocks::Ffn ffn_of(Tensors& tensors, const Form& f, const std::string& prefix, std::int64_t n_ff,
-                   std::int64_t n_embd) {
+                   std::int64_t n_embd, double eps) {
   if (f.gate == Form::Gate::Own) {
     blocks::Ffn ffn = tensors.gated_ffn(prefix, n_ff, n_embd, f.fn);
     if (!f.ffn_bias) ffn.gate.bias = ffn.up.bias = ffn.down.bias = {};
     ffn.limit = f.ffn_limit, ffn.up_one = f.ffn_up_one;
+    if (f.sub_norms) ffn.down_norm = tensors.norm(f.norm, prefix + "ffn_sub_norm", n_ff, eps);
     return ffn;
   }
   const bool joined = f.gate == Form::Gate::InUp;
@@ -304,7 +319,7 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   const bool experts = routed && experts_in_layer(k.experts, i);
   const bool beside = f.experts.dense == Form::Experts::Dense::Before;
   if (!experts || beside)
-    l.ffn = ffn_of(tensors, f, l.prefix, dense_size(tensors, f, l.prefix, k.s.n_ff[i]), k.s.n_embd);
+    l.ffn = ffn_of(tensors, f, l.prefix, dense_size(tensors, f, l.prefix, k.s.n_ff[i]), k.s.n_embd, k.s.eps);
   if (experts) l.moe = experts_of(tensors, f, of_layer(k.experts, i), l.prefix, k.s.n_embd, k.s.eps);
   if (!k.experts.shared_limits.empty())
     for (blocks::Ffn* ffn : {&l.ffn, &l.moe.shared})
@@ -384,9 +399,11 @@ LoadedModel load_dense(const File& file, const Form& f) {
     positions = tensors.matrix("position_embd.weight", s.n_ctx_train, s.n_embd);
   const blocks::Norm token_norm = norm_of(tensors, f, "", f.token_norm, s);
   if (f.turn != Form::Turn::None && f.factors) {
-    rope_factors(keys, tensors, k.rope);
-    k.local_rope.factors = k.rope.factors, k.local_rope.long_factors = k.rope.long_factors;
-    k.local_rope.short_context = k.rope.short_context;
+    rope_factors(keys, tensors, k.rope, most_turned(k));
+    if (!f.half_dims) {
+      k.local_rope.factors = k.rope.factors, k.local_rope.long_factors = k.rope.long_factors;
+      k.local_rope.short_context = k.rope.short_context;
+    }
   } else {
     tensors.ignore("rope_freqs.weight");
   }

@@ -33,6 +33,7 @@ struct Form {
   const char* ffn_norm = "ffn_norm";
   const char* post_ffn_norm = nullptr;
   const char* output_norm = "output_norm";
+  bool sub_norms = false;  // before the last product of each block: attn_sub_norm, ffn_sub_norm
 
   // Norms of q and k: attn_q_norm, attn_k_norm.
   enum class HeadNorms {
@@ -69,6 +70,8 @@ struct Form {
   bool local_scaled = false;    // whether rope.scaling.* holds for them too
   bool first_sees_all = false;  // layer i slides unless i % period == 0
   bool local_dims = false;      // rope.dimension_count_swa counts
+  bool half_dims =
+      false;  // the others turn half of rope.dimension_count, by the factors that sliding ones lack
   enum class Sinks { None, Needed, IfThere } sinks = Sinks::None;  // attn_sinks
 
   // Attention.

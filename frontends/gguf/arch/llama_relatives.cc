@@ -2,6 +2,7 @@
 //
 //   arcee           no gate, squared ReLU
 //   baichuan        the 7B (told by 32 layers) turns, the 13B (40) has ALiBi; no other sizes were published
+//   bitnet          norms before the last product of each block, RoPE by halves; matrices of -1, 0 and 1 with a factor each
 //   cogvlm          RoPE by halves; files have a second set of matrices for images, which text never meets
 //   ernie4_5        dense models of a family with experts: the key expert_count has no meaning here, nor has a bias of
 //                   attention's output; paddleocr turns by halves (its three position axes are one for text)
@@ -33,6 +34,11 @@ LoadedModel load_baichuan(const File& file) {
   if (n_layer != kLayersOf7B && n_layer != kLayersOf13B)
     model.warnings.push_back("a Baichuan of neither 32 nor 40 layers: taken without RoPE and without ALiBi");
   return model;
+}
+
+LoadedModel load_bitnet(const File& file) {
+  return load_dense(file,
+                    {.name = "bitnet", .sub_norms = true, .turn = Turn::Halves, .head = Form::Head::Tied});
 }
 
 LoadedModel load_cogvlm(const File& file) {

@@ -318,6 +318,31 @@ LoadedModel load_mimo2(const File& file) {
                  .in = In::Layers, .where_routed = true, .weights = Weights::Sigmoid, .norm = Norm::Always}});
 }
 
+// Layers that see everything turn half as many dimensions as sliding ones, and they alone by the file's factors.
+LoadedModel load_step35(const File& file) {
+  const Keys keys(file, "step35");
+  if (!keys.has("attention.sliding_window_pattern"))
+    keys.unsupported("attention.sliding_window",
+                     "windows without a sliding_window_pattern are not supported");
+  return load_dense(file, {.name = "step35",
+                           .head_norms = HeadNorms::EachIfThere,
+                           .turn = Turn::Halves,
+                           .slides = true,
+                           .local_scaled = true,
+                           .local_dims = true,
+                           .half_dims = true,
+                           .out_bias = false,
+                           .gates = Form::Gates::OfHeads,
+                           .ffn_bias = false,
+                           .head = Form::Head::Own,
+                           .experts = {.in = In::Layers,
+                                       .where_routed = true,
+                                       .weights = Weights::ByKey,
+                                       .sigmoid_unless_said = true,
+                                       .norm = Norm::ByKey,
+                                       .limits_of_layers = true}});
+}
+
 // Beyond the first layers, tokens see only the blocks of positions that an indexer ranks best, which are all of them up
 // to indexer.top_k blocks: further positions are refused.
 LoadedModel load_minimax_m3(const File& file) {

@@ -12,10 +12,10 @@ ir::ReadRow read_rows(const File& file) {
              " is no tensor of the file");
     const Tensor& tensor = file.tensor(weight.name);
     const std::int64_t cols = weight.shape.back();
-    // A vector may be a tensor of more dimensions, whose values stand one after the other.
+    // A vector may be a tensor of more dimensions, whose values stand one after the other, or the beginning of one.
     const std::int64_t rows = weight.shape.size() == 1 ? 1 : tensor.n_rows();
     GC_CHECK(tensor.format == weight.format &&
-                 (rows * cols == tensor.n_values() || (rows == 1 && cols == tensor.ne[0])) && row >= 0 &&
+                 (rows * cols == tensor.n_values() || (rows == 1 && cols <= tensor.ne[0])) && row >= 0 &&
                  row < rows,
              "row ", row, " of weight ", weight.name);
     if (rows == 1) return dequantize_row(weight.format, tensor.data.data(), out, cols);

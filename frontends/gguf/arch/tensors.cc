@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "compiler/base/error.h"
@@ -71,8 +72,26 @@ ir::WeightId Tensors::find_vector(const std::string& name, std::int64_t size) {
   return has(name) ? vector(name, size) : ir::WeightId{};
 }
 
+ir::WeightId Tensors::find_beginning(const std::string& name, std::int64_t size, std::int64_t whole) {
+  return has(name) ? use(required(name, {whole}), {whole}, {size}) : ir::WeightId{};
+}
+
 blocks::Linear Tensors::linear(const std::string& stem, std::int64_t out, std::int64_t in) {
-  return {matrix(stem + ".weight", out, in), find_vector(stem + ".bias", out)};
+  ignore(stem + ".input_scale");
+  return {matrix(stem + ".weight", out, in), find_vector(stem + ".bias", out), find_factor(stem + ".scale")};
+}
+
+double Tensors::find_factor(const std::string& name) {
+  const Tensor* tensor = file_.find_tensor(name);
+  if (tensor == nullptr) return 1;
+  if (tensor->format != Format::F32 || !has_shape(*tensor, {1}))
+    file_.fail_tensor(name, cat("expected one value of type F32, found ", tensor->shape_text(), " of type ",
+                                gc::name(tensor->format)));
+  float factor = 0;
+  std::memcpy(&factor, tensor->data.data(), sizeof factor);
+  if (!std::isfinite(factor)) file_.fail_tensor(name, "expected a finite factor");
+  used_.emplace(tensor->name);
+  return factor;
 }
 
 ir::WeightId Tensors::floats(const std::string& name, std::int64_t rows, std::int64_t cols) {

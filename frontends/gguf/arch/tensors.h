@@ -32,8 +32,11 @@ class Tensors {
   ir::WeightId find_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   ir::WeightId vector(const std::string& name, std::int64_t size);
   ir::WeightId find_vector(const std::string& name, std::int64_t size);
+  // The first `size` values of a vector of `whole`.
+  ir::WeightId find_beginning(const std::string& name, std::int64_t size, std::int64_t whole);
 
-  // STEM.weight with STEM.bias where the file has it.
+  // STEM.weight with STEM.bias and STEM.scale where the file has them. STEM.input_scale has no meaning: activations aren't
+  // FP4 here.
   blocks::Linear linear(const std::string& stem, std::int64_t out, std::int64_t in);
   // One matrix [out, in] for each expert, and one vector.
   ir::WeightId stack(const std::string& name, std::int64_t experts, std::int64_t out, std::int64_t in);
@@ -76,6 +79,8 @@ class Tensors {
   void finish(std::vector<std::string>& warnings) const;
 
  private:
+  // The one value of a tensor of one f32, 1 where it is missing.
+  double find_factor(const std::string& name);
   // `shape` outermost first.
   ir::WeightId use(const Tensor& tensor, std::vector<std::int64_t> shape);
   // Declared as a weight of shape `as`, of as many values.
