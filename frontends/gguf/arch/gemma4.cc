@@ -67,7 +67,8 @@ void experts_of(const Keys& keys, Tensors& tensors, const DecoderSizes& s, Layer
   const bool joined = tensors.has(p + "ffn_gate_up_exps.weight");
   const std::string up = p + (joined ? "ffn_gate_up_exps.weight" : "ffn_up_exps.weight");
   const std::int64_t rows = tensors.rows_of(up), n_ff = joined ? rows / 2 : rows;
-  l.moe.router = {.weight = tensors.matrix(p + "ffn_gate_inp.weight", n, s.n_embd)};  // its scale is of the input
+  l.moe.router = {.weight =
+                      tensors.matrix(p + "ffn_gate_inp.weight", n, s.n_embd)};  // its scale is of the input
   l.moe.route = {.used = used, .norm = true};
   l.moe.experts = {
       .up = tensors.stack(up, n, rows, s.n_embd), .joined = joined, .used = used, .fn = ir::Fn::gelu_tanh};
