@@ -104,6 +104,8 @@ ExpertsInSpec experts_in_spec(const Graph& graph, const Op& op) {
   if (const auto gate = op.one("gate")) s.gate = graph.weight(gate->weight).format;
   s.joined = op.i64_or(AttrName::joined, 0) != 0;
   if (s.joined) s.n /= 2;
+  s.gate_scale = op.one("gate_scale").has_value();
+  s.up_scale = op.one("up_scale").has_value();
   s.gate_bias = s.joined ? op.one("up_bias").has_value() : op.one("gate_bias").has_value();
   s.up_bias = op.one("up_bias").has_value();
   s.weigh = op.i64_or(AttrName::weigh, 0) != 0;

@@ -78,36 +78,41 @@ llvm::Function* gather(Emitter& e, std::int64_t bytes) {
       });
 }
 
-// void(gate, up, i64 stride, gate_bias, up_bias, weight, y, i64 begin, i64 columns, i64 rows): columns [begin, begin +
+// void(gate, up, i64 stride, gate_scale, up_scale, gate_bias, up_bias, weight, y, i64 begin, i64 columns, i64 rows): columns [begin, begin +
 // columns) of y's rows from their products.
 llvm::Function* join(Emitter& e, const ExpertsInSpec& s) {
   const std::int64_t unit = s.out == ir::Elem::Q16 ? 32 : 16, bytes = row_bytes(s.out, s.n);
-  std::string name = cat("experts_join_", ir::name(s.fn), "_", s.n, s.gated() ? "" : "_plain",
-                         s.gate_bias ? "_gb" : "", s.up_bias ? "_ub" : "", s.weigh ? "_w" : "");
+  std::string name =
+      cat("experts_join_", ir::name(s.fn), "_", s.n, s.gated() ? "" : "_plain", s.gate_scale ? "_gs" : "",
+          s.up_scale ? "_us" : "", s.gate_bias ? "_gb" : "", s.up_bias ? "_ub" : "", s.weigh ? "_w" : "");
   if (s.limit) name += cat(s.limit_out ? "_limit_out" : "_limit", float_name(*s.limit));
   if (s.up_add != 0) name += cat("_add", float_name(s.up_add));
   if (s.gate_cap != 0) name += cat("_gate_cap", float_name(s.gate_cap));
   if (s.up_cap != 0) name += cat("_up_cap", float_name(s.up_cap));
   name += elem_suffix(s.out);
-  const std::vector<Arg> args = {in("gate"),   in("up"), i64("stride"), in("gate_bias"), in("up_bias"),
-                                 in("weight"), out("y"), i64("begin"),  i64("columns"),  i64("rows")};
+  const std::vector<Arg> args = {in("gate"),     in("up"),        i64("stride"),  in("gate_scale"),
+                                 in("up_scale"), in("gate_bias"), in("up_bias"),  in("weight"),
+                                 out("y"),       i64("begin"),    i64("columns"), i64("rows")};
   return e.function(name, args, [&](const Args& a) {
     Vec v(e);
     auto& b = e.b();
+    Value* gate_scale = s.gate_scale ? v.load_splat(a["gate_scale"]) : nullptr;
+    Value* up_scale = s.up_scale ? v.load_splat(a["up_scale"]) : nullptr;
     e.for_range(e.i64(0), a["rows"], 1, [&](Value* t) {
       Value* row = e.at(a["y"], t, bytes);
       Value* weight = s.weigh ? v.load_splat(e.at(a["weight"], t, std::int64_t{4})) : nullptr;
       e.for_range(e.i64(0), a["columns"], unit, [&](Value* c) {
-        auto product = [&](const char* name, const char* bias, bool biased, Value* i) {
+        auto product = [&](const char* name, Value* scale, const char* bias, bool biased, Value* i) {
           Value* at = b.CreateShl(b.CreateAdd(c, i), 2);
           Value* x = v.load(e.at(e.at(a[name], t, a["stride"]), at));
+          if (scale != nullptr) x = v.mul(x, scale);
           if (biased) x = v.add(x, v.load(e.at(e.at(a[bias], b.CreateShl(a["begin"], 2)), at)));
           return weight ? v.mul(x, weight) : x;
         };
         emit_row_part(v, s.out, row, s.n, b.CreateAdd(a["begin"], c), unit, [&](Value* i, int) {
-          Value* up = product("up", "up_bias", s.up_bias, i);
+          Value* up = product("up", up_scale, "up_bias", s.up_bias, i);
           if (!s.gated()) return activation(v, s.fn, up);
-          Value* gate = product("gate", "gate_bias", s.gate_bias, i);
+          Value* gate = product("gate", gate_scale, "gate_bias", s.gate_bias, i);
           if (s.limit) {
             if (!s.limit_out) gate = v.min(v.splat(*s.limit), gate);
             up = v.max(v.splat(-*s.limit), v.min(v.splat(*s.limit), up));
@@ -268,9 +273,13 @@ void emit_experts_in(Emitter& e, const ExpertsInSpec& s, const Args& a) {
       Value* up_bias = bias_of(e, a["up_bias"], s.up_bias, expert, s.up_rows());
       Value* gate_bias = s.joined ? up_bias : bias_of(e, a["gate_bias"], s.gate_bias, expert, s.n);
       if (s.joined && s.up_bias) up_bias = e.at(up_bias, 4 * s.n);
-      b.CreateCall(join(e, s), {gate, up, stride, gate_bias, up_bias, m.entry(m.weights(), entry),
-                                e.at(a["y"], entry, row_bytes(s.out, s.n)), b.CreateMul(at, e.i64(unit)),
-                                b.CreateMul(count, e.i64(unit)), rows});
+      const auto scale_of = [&](const char* name, bool there) {
+        return there ? e.at(a[name], expert, std::int64_t{4}) : a[name];
+      };
+      b.CreateCall(join(e, s), {gate, up, stride, scale_of("gate_scale", s.gate_scale),
+                                scale_of("up_scale", s.up_scale), gate_bias, up_bias,
+                                m.entry(m.weights(), entry), e.at(a["y"], entry, row_bytes(s.out, s.n)),
+                                b.CreateMul(at, e.i64(unit)), b.CreateMul(count, e.i64(unit)), rows});
     });
   };
   e.for_range(e.i64(0), e.i64(s.experts), 1, {e.i64(0)}, [&](Value* expert, const Values& start) {
@@ -335,9 +344,10 @@ llvm::Function* experts_in(Emitter& e, const ExpertsInSpec& s) {
           : s.gate ? text(*s.gate)
                    : "plain",
           "_", text(s.up), "_", std::string(join(e, s)->getName()).substr(e.prefix().size()));
-  const std::vector<Arg> args = {ptr("x"),       i64("xs"),     ptr("routing"),   i64("rs"),      i64("rows"),
-                                 ptr("gate"),    ptr("up"),     ptr("gate_bias"), ptr("up_bias"), ptr("y"),
-                                 ptr("scratch"), i64("worker"), i64("workers")};
+  const std::vector<Arg> args = {ptr("x"),        i64("xs"),        ptr("routing"), i64("rs"),
+                                 i64("rows"),     ptr("gate"),      ptr("up"),      ptr("gate_scale"),
+                                 ptr("up_scale"), ptr("gate_bias"), ptr("up_bias"), ptr("y"),
+                                 ptr("scratch"),  i64("worker"),    i64("workers")};
   return e.function(name, args, [&](const Args& a) { emit_experts_in(e, s, a); });
 }
 

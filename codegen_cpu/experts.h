@@ -32,7 +32,8 @@ struct ExpertsSpec {
 struct ExpertsInSpec : ExpertsSpec {
   std::optional<Format> gate;
   Format up;
-  bool joined = false;  // up has 2 n rows: the gate's, then its own; so has up_bias
+  bool joined = false;                        // up has 2 n rows: the gate's, then its own; so has up_bias
+  bool gate_scale = false, up_scale = false;  // one factor an expert
   bool gate_bias = false, up_bias = false, weigh = false;
 
   bool gated() const { return gate || joined; }
@@ -44,7 +45,7 @@ struct ExpertsInSpec : ExpertsSpec {
   float gate_cap = 0, up_cap = 0;  // 0: none
   ir::Elem out;
 };
-// void(x, i64 xs, routing, i64 rs, i64 rows, gate, up, gate_bias, up_bias, y, scratch, i64 worker, i64 workers)
+// void(x, i64 xs, routing, i64 rs, i64 rows, gate, up, gate_scale, up_scale, gate_bias, up_bias, y, scratch, i64 worker, i64 workers)
 // y: rows of experts_row_bytes, in the order of the lists. Absent weights are null.
 llvm::Function* experts_in(Emitter& e, const ExpertsInSpec& spec);
 

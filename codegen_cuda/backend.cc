@@ -55,6 +55,8 @@ std::string can_glu(const Graph& graph, const Op& op) {
 }
 
 std::string can_experts(const Graph& graph, const Op& op) {
+  if (op.kind == OpKind::experts_in && (op.one("gate_scale") || op.one("up_scale")))
+    return "factors of experts' matrices";
   for (const char* slot : {"gate", "up", "down"}) {
     const bool has = (op.kind == OpKind::experts_out) == (std::string_view(slot) == "down");
     const auto use = has ? op.one(slot) : std::nullopt;

@@ -23,8 +23,9 @@ class Experts : Scope {
     b_.CreateCall(
         experts_in(e_, experts_in_spec(plan_.graph, op)),
         {x.base, x.stride, routing.base, routing.stride, row_count(step), weight_or_null(op, "gate"),
-         weight_or_null(op, "up"), weight_or_null(op, "gate_bias"), weight_or_null(op, "up_bias"), y.base,
-         frame_.ptr(Slot::scratch), frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
+         weight_or_null(op, "up"), weight_or_null(op, "gate_scale"), weight_or_null(op, "up_scale"),
+         weight_or_null(op, "gate_bias"), weight_or_null(op, "up_bias"), y.base, frame_.ptr(Slot::scratch),
+         frame_.i64(Slot::worker), frame_.i64(Slot::workers)});
   }
 
   void out(const Step& step, const Op& op) {

@@ -136,6 +136,18 @@ Value* softplus(Vec& v, Value* x) {
   return v.add(v.max(x, v.zero()), log1p_of_fraction(v, exp(v, v.neg(v.abs(x)))));
 }
 
+// exp(x) - 1 - x: by its series down to -1, where the difference would cancel.
+static Value* elu_excess(Vec& v, Value* x) {
+  auto& b = v.e().b();
+  Value* series = polynomial(v, x,
+                             {1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+                              1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800});
+  Value* near = v.mul(v.mul(x, x), series);
+  Value* far = v.sub(v.sub(exp(v, x), v.splat(1.0)), x);
+  Value* below = b.CreateSelect(b.CreateFCmpOGT(x, v.splat(-1.0)), near, far);
+  return b.CreateSelect(b.CreateFCmpOLT(x, v.zero()), below, v.zero());
+}
+
 Value* activation(Vec& v, ir::Fn fn, Value* x) {
   switch (fn) {
     case ir::Fn::gelu_tanh: {
@@ -169,6 +181,8 @@ Value* activation(Vec& v, ir::Fn fn, Value* x) {
       Value* root = v.copysign(v.sqrt(v.max(v.abs(x), v.splat(1e-6))), x);
       return b.CreateSelect(b.CreateFCmpOEQ(x, v.zero()), v.zero(), root);
     }
+    case ir::Fn::elu_excess:
+      return elu_excess(v, x);
   }
   throw_internal("activation function");
 }

@@ -21,10 +21,20 @@ const char* gated_name(ir::Fn fn) {
     case ir::Fn::softplus:
     case ir::Fn::root_softplus:
     case ir::Fn::signed_root:
+    case ir::Fn::elu_excess:
       return "ffn_glu";
   }
   GC_CHECK(false, "activation function ", int(fn));
   return "";
+}
+
+ir::ValueId xielu(ir::Builder& b, ir::ValueId x, const Xielu& f, const std::string& prefix) {
+  const ir::ValueId above =
+      b.scale(b.act(x, ir::Fn::relu2, prefix + "ffn_above"), f.alpha_p, prefix + "ffn_above_scaled");
+  const ir::ValueId below =
+      b.scale(b.act(x, ir::Fn::elu_excess, prefix + "ffn_below"), f.alpha_n, prefix + "ffn_below_scaled");
+  return b.add(b.add(above, below, prefix + "ffn_bent"), b.scale(x, f.beta, prefix + "ffn_up_scaled"),
+               prefix + "ffn_act");
 }
 
 }  // namespace
@@ -55,7 +65,8 @@ ir::ValueId ffn(ir::Builder& b, ir::ValueId x, const Ffn& f, const std::string& 
     h = b.mul(act, up, prefix + gated_name(f.fn));
     if (f.up_one) h = b.add(h, act, prefix + "ffn_joined");
   } else {
-    h = b.act(linear(b, x, f.up, prefix + "ffn_up"), f.fn, prefix + "ffn_act");
+    const ir::ValueId up = linear(b, x, f.up, prefix + "ffn_up");
+    h = f.xielu ? xielu(b, up, *f.xielu, prefix) : b.act(up, f.fn, prefix + "ffn_act");
   }
   if (f.divisors.valid()) h = b.weigh_inverse(h, f.divisors, prefix + "ffn_weighed");
   h = norm(b, h, f.down_norm, prefix + "ffn_sub_norm");

@@ -4,6 +4,7 @@
 // and so on by the function), ffn_weighed, ffn_sub_norm, ffn_out [T, n_embd].
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "compiler/blocks/linear.h"
@@ -12,11 +13,17 @@
 
 namespace gc::blocks {
 
+// alpha_p max(x, 0)^2 + alpha_n (elu(x) - x) + beta x, the "expanded integral of ELU" (arXiv 2411.13010).
+struct Xielu {
+  double alpha_p = 0, alpha_n = 0, beta = 0;
+};
+
 struct Ffn {
   Linear gate;  // [n_ff, n_embd], or none: not gated
   Linear up;    // [n_ff, n_embd]; [2 n_ff, n_embd] with gate_in_up: the gate's rows, then those of up
   Linear down;  // [n_embd, n_ff]
   ir::Fn fn = ir::Fn::silu;
+  std::optional<Xielu> xielu;  // in place of fn, without a gate
   bool gate_in_up = false;
   double sparsity = 0;     // the gate's values count from so many deviations above their mean on; 0: all
   double limit = 0;        // of gate from above, of up both ways, before they are joined; 0: none

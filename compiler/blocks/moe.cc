@@ -8,7 +8,10 @@ ir::ValueId gated_shared(ir::Builder& b, ir::ValueId x, const Moe& m, const std:
   const ir::ValueId weight =
       b.route(gate, {.used = 1, .weights = ir::RouteArgs::Weights::Sigmoid}, prefix + "ffn_shexp_gate");
   const ir::ValueId h = b.experts_in(x, weight, m.gated_shared, prefix + "ffn_shexp_act");
-  return b.experts_out(h, weight, m.gated_shared_down, {}, /*weigh=*/true, prefix + "ffn_shexp_out");
+  const ir::ValueId out_weight = m.gated_shared_scale.valid()
+                                     ? b.weigh(weight, m.gated_shared_scale, prefix + "ffn_shexp_out_gate")
+                                     : weight;
+  return b.experts_out(h, out_weight, m.gated_shared_down, {}, /*weigh=*/true, prefix + "ffn_shexp_out");
 }
 
 }  // namespace

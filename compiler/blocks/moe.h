@@ -31,7 +31,7 @@ struct Moe {
   // of one.
   Linear shared_gate;  // [1, n_embd], or none
   ir::ExpertsArgs gated_shared;
-  ir::WeightId gated_shared_down;
+  ir::WeightId gated_shared_down, gated_shared_scale;  // the latter [1], of what down gives, or none
 
   // A second mixture, of what the first one made; the same router's choice. Added times second_scale.
   ir::ExpertsArgs second;

@@ -134,6 +134,8 @@ ValueId Builder::experts_in(ValueId x, ValueId routing, const ExpertsArgs& args,
   Op op{OpKind::experts_in, {x, routing}};
   use(op, "gate", args.gate);
   use(op, "up", args.up);
+  use(op, "gate_scale", args.gate_scale);
+  use(op, "up_scale", args.up_scale);
   use(op, "gate_bias", args.gate_bias);
   use(op, "up_bias", args.up_bias);
   op.set_i64(AttrName::used, args.used);

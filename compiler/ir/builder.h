@@ -100,9 +100,10 @@ struct RouteArgs {
 };
 
 struct ExpertsArgs {
-  WeightId gate, up;            // [experts, n, k]; gate may be none
-  WeightId gate_bias, up_bias;  // [experts, n], or none
-  bool joined = false;          // up and up_bias have 2 n rows: the gate's, then those of up
+  WeightId gate, up;              // [experts, n, k]; gate may be none
+  WeightId gate_scale, up_scale;  // [experts], of the products, or none
+  WeightId gate_bias, up_bias;    // [experts, n], or none
+  bool joined = false;            // up and up_bias have 2 n rows: the gate's, then those of up
   int64_t used = 0;
   Fn fn = Fn::silu;
   bool weigh = false;            // routing weights count here, before fn

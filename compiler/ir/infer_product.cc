@@ -84,13 +84,17 @@ class ProductRules : Rules {
     expect(!joined || (!weight("gate") && rows % 2 == 0),
            "joined is a matrix of gate and up, of an even number of rows");
     if (weight("gate")) expect(experts_of("gate", experts, last(0)) == rows, "gate and up differ in rows");
-    expect(weight("gate") || !weight("gate_bias"), "gate_bias goes with gate");
+    expect(weight("gate") || (!weight("gate_bias") && !weight("gate_scale")),
+           "gate_bias and gate_scale go with gate");
+    expect(!joined || !weight("up_scale"), "up_scale goes with matrices apart");
     expect(gated || (!op_.has(AttrName::limit) && !op_.has(AttrName::up_add)),
            "limit and up_add go with gate");
     expect(op_.has(AttrName::limit) || !op_.has(AttrName::limit_out), "limit_out goes with limit");
     for (AttrName cap : {AttrName::gate_cap, AttrName::up_cap})
       expect(!op_.has(cap) || (gated && op_.f32(cap) > 0),
              "gate_cap and up_cap go with gate and are above 0");
+    factors_of("gate_scale", experts);
+    factors_of("up_scale", experts);
     biases_of("gate_bias", experts, rows);
     biases_of("up_bias", experts, rows);
     return {with_out({Elem::F32, {in(0).dims[0], Dim::of(used), Dim::of(joined ? rows / 2 : rows)}})};
@@ -142,6 +146,10 @@ class ProductRules : Rules {
     expect(!packed || info(w.format).kind == FormatKind::kBlock, "a q16 operand meets weight '", w.name,
            "' of format ", info(w.format).text_name);
     return w.shape[1];
+  }
+
+  void factors_of(std::string_view slot, int64_t experts) const {
+    if (const Weight* w = weight(slot)) fits(*w, {experts});
   }
 
   void biases_of(std::string_view slot, int64_t experts, int64_t rows) const {

@@ -70,7 +70,7 @@ class Products : StepOps {
       for (int64_t e = 0; e < routing.last() && j < used; e++) {
         const float w = routing.row(t)[e];
         if (w == 0) continue;
-        multiply_expert("down", "bias", e, in(0).row(t * used + j++), part);
+        multiply_expert("down", "", "bias", e, in(0).row(t * used + j++), part);
         for (size_t i = 0; i < part.size(); i++) out().row(t)[i] += (weigh ? w : 1) * part[i];
       }
     }
@@ -120,12 +120,16 @@ class Products : StepOps {
     }
   }
 
-  // An expert's product of x with its bias, in the slots of these names.
-  void multiply_expert(std::string_view matrix, std::string_view bias, int64_t expert, const float* x,
-                       std::vector<float>& y) {
+  // An expert's product of x with its factor (scale may be "") and its bias, in the slots of these names.
+  void multiply_expert(std::string_view matrix, std::string_view scale, std::string_view bias, int64_t expert,
+                       const float* x, std::vector<float>& y) {
     const WeightId id = op_.one(matrix)->weight;
     const int64_t rows = g_.weight(id).shape[1];
     multiply_rows(id, expert * rows, rows, x, y);
+    if (auto s = scale.empty() ? std::nullopt : op_.one(scale)) {
+      const float by = step_.whole(s->weight)[size_t(expert)];
+      for (float& v : y) v *= by;
+    }
     auto b = op_.one(bias);
     if (!b) return;
     std::vector<float> add(static_cast<size_t>(rows));
@@ -141,12 +145,12 @@ class Products : StepOps {
     const float limit = float(op_.f32_or(AttrName::limit, 0)), add = float(op_.f32_or(AttrName::up_add, 0));
     const double gate_cap = op_.f32_or(AttrName::gate_cap, 0), up_cap = op_.f32_or(AttrName::up_cap, 0);
     std::vector<float> up, gate;
-    multiply_expert("up", "up_bias", expert, x, up);
+    multiply_expert("up", "up_scale", "up_bias", expert, x, up);
     if (joined) {
       gate.assign(up.begin(), up.begin() + std::ptrdiff_t(up.size() / 2));
       up.erase(up.begin(), up.begin() + std::ptrdiff_t(gate.size()));
     } else if (gated) {
-      multiply_expert("gate", "gate_bias", expert, x, gate);
+      multiply_expert("gate", "gate_scale", "gate_bias", expert, x, gate);
     }
     for (size_t i = 0; i < up.size(); i++) {
       float u = by * up[i];

@@ -39,7 +39,8 @@ enum class AttrName : uint8_t {
 // Element types of values. Q16 is the 16-bit block-quantized activation of compiler/quant/activation.h.
 enum class Elem : uint8_t { F32, F16, BF16, I32, Q16 };
 
-// root_softplus: sqrt(softplus(x)); signed_root: sqrt(max(|x|, 1e-6)) with the sign of x, 0 for 0.
+// root_softplus: sqrt(softplus(x)); signed_root: sqrt(max(|x|, 1e-6)) with the sign of x, 0 for 0; elu_excess: elu(x) - x,
+// exp(x) - 1 - x below 0, else 0.
 enum class Fn : uint8_t {
   gelu_tanh,
   gelu_erf,
@@ -51,7 +52,8 @@ enum class Fn : uint8_t {
   tanh,
   softplus,
   root_softplus,
-  signed_root
+  signed_root,
+  elu_excess
 };
 
 // A dimension: a constant, or one of the sizes known only at run time.

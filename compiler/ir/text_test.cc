@@ -83,6 +83,7 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
     %rt = route_by_token(%k, rows.token, table = weight "experts of": i32[96, 4]) {by = 2.5, fn = root_softplus, used = 4, norm = true}
     %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, limit_out = true, fn = gelu_quick, used = 4, joined = true, up_add = 1, gate_cap = 4, up_cap = 25}
+    %es = experts_in(%k, %ro, gate = weight "eg": q8_0[64, 32, 64], up = weight "ev": q8_0[64, 32, 64], gate_scale = weight "egs": f32[64], up_scale = weight "evs": f32[64]) {fn = silu, used = 4}
     %eo = experts_out(%ei, %ro, down = weight "ed": f32[64, 64, 32]) {weigh = true}
     %"odd \"name\"\x07" = add(%g4, %k)
   }

@@ -35,6 +35,7 @@ struct Shared {
   LatentSizes latent, local_latent;  // where the form has it
   blocks::Residuals residuals;
   double gate_cap = 0, up_cap = 0;
+  std::vector<blocks::Xielu> xielu;  // of each layer, where the form has it
   std::optional<blocks::Temper> temper;
   double out_scale = 1;
   double alibi = 0, clamp = 0, attention_scale = 0, embedding_scale = 0, residual_scale = 0, logit_scale = 0;
@@ -55,6 +56,18 @@ std::int64_t half_of(const Keys& keys, std::int64_t dims) {
 std::int64_t most_turned(const Shared& k) {
   const bool slides = std::ranges::any_of(k.windows, [](std::int64_t window) { return window > 0; });
   return slides ? std::max(k.rope.dims, k.local_rope.dims) : k.rope.dims;
+}
+
+// Files have the parameters that were trained, of which softplus is the factor. xielu.eps, which keeps the trained
+// function's exponent below 0 at 0, has no meaning: there exp(0) - 1 = 0.
+std::vector<blocks::Xielu> xielu_of(const Keys& keys, std::int64_t n_layer) {
+  const auto of = [&](const char* key) { return keys.of_layers(key, n_layer); };
+  const std::vector<double> p = of("xielu.alpha_p"), n = of("xielu.alpha_n"), beta = of("xielu.beta");
+  const auto softplus = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
+  std::vector<blocks::Xielu> all;
+  for (std::size_t i = 0; i < p.size(); ++i)
+    all.push_back({.alpha_p = softplus(p[i]), .alpha_n = beta[i] + softplus(n[i]), .beta = beta[i]});
+  return all;
 }
 
 std::optional<blocks::Temper> temper_of(const Keys& keys, const Form& f) {
@@ -140,6 +153,7 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
     k.gate_cap = keys.positive("activation.situ_beta");
     k.up_cap = keys.factor("activation.situ_linear_beta");
   }
+  if (f.xielu) k.xielu = xielu_of(keys, k.s.n_layer);
   k.alibi = f.alibi_key ? keys.factor("attention.max_alibi_bias", f.alibi) : f.alibi;
   if (f.clamp_key) k.clamp = keys.factor("attention.clamp_kqv");
   if (f.temper_key) k.temper = temper_of(keys, f);
@@ -321,6 +335,7 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
   if (!experts || beside)
     l.ffn = ffn_of(tensors, f, l.prefix, dense_size(tensors, f, l.prefix, k.s.n_ff[i]), k.s.n_embd, k.s.eps);
   if (experts) l.moe = experts_of(tensors, f, of_layer(k.experts, i), l.prefix, k.s.n_embd, k.s.eps);
+  if (f.xielu) l.ffn.xielu = k.xielu[static_cast<std::size_t>(i)];
   if (!k.experts.shared_limits.empty())
     for (blocks::Ffn* ffn : {&l.ffn, &l.moe.shared})
       ffn->limit = k.experts.shared_limits[static_cast<std::size_t>(i)],

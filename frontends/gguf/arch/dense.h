@@ -118,7 +118,8 @@ struct Form {
   ir::Fn fn = ir::Fn::silu;
   enum class Gate { Own, InUp, None } gate = Gate::Own;  // ffn_gate, the first half of ffn_up, or no gate
   bool ffn_bias = true;                                  // its biases count, where the file has them
-  double ffn_limit = 0;                                  // see blocks::Ffn, and of shared experts
+  bool xielu = false;    // xielu.*: numbers of each layer for blocks::Xielu in place of fn
+  double ffn_limit = 0;  // see blocks::Ffn, and of shared experts
   bool ffn_up_one = false;
   std::int64_t ff_divisor = 1;  // of feed_forward_length
   bool parallel = false;

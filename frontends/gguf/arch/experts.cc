@@ -89,8 +89,11 @@ void gated_shared(Tensors& tensors, const std::string& prefix, ir::Fn fn, std::i
   m.shared_gate.weight = tensors.matrix(prefix + "ffn_gate_inp_shexp.weight", 1, n_embd);
   m.gated_shared = {.gate = tensors.stack(prefix + "ffn_gate_shexp.weight", 1, n, n_embd),
                     .up = tensors.stack(prefix + "ffn_up_shexp.weight", 1, n, n_embd),
+                    .gate_scale = tensors.factors(prefix + "ffn_gate_shexp", 1),
+                    .up_scale = tensors.factors(prefix + "ffn_up_shexp", 1),
                     .used = 1,
                     .fn = fn};
+  m.gated_shared_scale = tensors.factors(prefix + "ffn_down_shexp", 1);
   m.gated_shared_down = tensors.stack(prefix + "ffn_down_shexp.weight", 1, n_embd, n);
 }
 
@@ -192,9 +195,13 @@ blocks::Moe experts_of(Tensors& tensors, const Form& form, const ExpertSizes& s,
   if (!joined && form.gate != Form::Gate::None) {
     m.experts.gate = tensors.stack(name("gate", "_exps.weight"), s.n, n_ff, n_in);
     m.experts.gate_bias = tensors.find_vectors(name("gate", "_exps.bias"), s.n, n_ff);
+    m.experts.gate_scale = tensors.factors(name("gate", "_exps"), s.n);
   }
+  if (!joined) m.experts.up_scale = tensors.factors(name("up", "_exps"), s.n);
   m.down = tensors.stack(name("down", "_exps.weight"), s.n, n_in, n_ff);
   m.down_bias = tensors.find_vectors(name("down", "_exps.bias"), s.n, n_in);
+  // By way of the routing weights.
+  if (!e.weigh_input && !m.down_bias.valid()) m.out_scale = tensors.factors(name("down", "_exps"), s.n);
   if (e.second_scale > 0) second_mixture(tensors, e, s, prefix, form.fn, n_embd, m);
   if (e.dense == Experts::Dense::Added && tensors.has(prefix + "ffn_up.weight")) {
     m.shared = tensors.gated_ffn(prefix, tensors.rows_of(prefix + "ffn_up.weight"), n_embd, form.fn);

@@ -27,6 +27,21 @@ std::vector<bool> Keys::flags(std::string_view suffix, std::int64_t n_layer, boo
   return all;
 }
 
+std::vector<double> Keys::of_layers(std::string_view key, std::int64_t n_layer) const {
+  const Value* value = file_.find(key);
+  if (value == nullptr) file_.fail_key(key, "is missing");
+  std::vector<double> numbers;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(n_layer); ++i) {
+    const std::uint64_t at = value->is_array() ? i : 0;
+    const auto number = at < value->count() ? value->as_float(at) : std::nullopt;
+    if (!number || !std::isfinite(*number))
+      file_.fail_key(
+          key, cat("expected a finite number for each of ", n_layer, " layers, found ", value->describe()));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 std::vector<std::int64_t> Keys::sizes(std::string_view suffix, std::int64_t n_layer,
                                       std::int64_t least) const {
   std::vector<std::uint32_t> values =

@@ -46,6 +46,8 @@ class Keys {
   double positive(std::string_view suffix, double fallback) const;
   // Writers put 0 for "none": absent, 0 and none are the same here. Must be >= 0.
   double factor(std::string_view suffix, double fallback = 0) const;
+  // A finite number of each layer under a key without the architecture's prefix: an array, or one number for all.
+  std::vector<double> of_layers(std::string_view key, std::int64_t n_layer) const;
 
   // Refuses a file whose key asks for something that this architecture's graph does not do: "`what` is not supported".
   void refuse_unless_zero(std::string_view suffix, std::string_view what) const;

@@ -1,5 +1,6 @@
 // Architectures that differ from Llama's (llama.cc) in a thing or two:
 //
+//   apertus         no gate, xIELU with numbers of each layer; norms of q and k, RoPE by halves
 //   arcee           no gate, squared ReLU
 //   baichuan        the 7B (told by 32 layers) turns, the 13B (40) has ALiBi; no other sizes were published
 //   bitnet          norms before the last product of each block, RoPE by halves; matrices of -1, 0 and 1 with a factor each
@@ -19,6 +20,15 @@
 namespace gc::gguf {
 
 using Turn = Form::Turn;
+
+LoadedModel load_apertus(const File& file) {
+  return load_dense(file, {.name = "apertus",
+                           .head_norms = Form::HeadNorms::Each,
+                           .turn = Turn::Halves,
+                           .gate = Form::Gate::None,
+                           .xielu = true,
+                           .head = Form::Head::Own});
+}
 
 LoadedModel load_arcee(const File& file) {
   return load_dense(file, {.name = "arcee", .fn = ir::Fn::relu2, .gate = Form::Gate::None});

@@ -81,6 +81,11 @@ blocks::Linear Tensors::linear(const std::string& stem, std::int64_t out, std::i
   return {matrix(stem + ".weight", out, in), find_vector(stem + ".bias", out), find_factor(stem + ".scale")};
 }
 
+ir::WeightId Tensors::factors(const std::string& stem, std::int64_t experts) {
+  ignore(stem + ".input_scale");
+  return find_vector(stem + ".scale", experts);
+}
+
 double Tensors::find_factor(const std::string& name) {
   const Tensor* tensor = file_.find_tensor(name);
   if (tensor == nullptr) return 1;

@@ -47,6 +47,8 @@ class Tensors {
   // A table of whole numbers from 0 up, below `limit`: i32 [rows, cols].
   ir::WeightId numbers(const std::string& name, std::int64_t rows, std::int64_t cols, std::int64_t limit);
   ir::WeightId find_vectors(const std::string& name, std::int64_t experts, std::int64_t size);
+  // STEM.scale, a factor of each expert's matrix, or none.
+  ir::WeightId factors(const std::string& stem, std::int64_t experts);
   // Rows of each matrix of a tensor (its second dimension); throws where it is missing.
   std::int64_t rows_of(const std::string& name) const;
   // A matrix of floats, not of blocks.
