@@ -83,12 +83,12 @@ class Client {
   void say(const std::string& bytes) {
     ASSERT_EQ(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL), ssize_t(bytes.size()));
   }
-  // What comes until `end` is in it, the connection ends, or nothing comes for 3 seconds.
+  // What comes until `end` is in it, the connection ends, or nothing comes for a minute: a busy machine is no failure.
   std::string hear(const std::string& end = "") {
     std::string all;
     for (;;) {
       pollfd p{fd_, POLLIN, 0};
-      if (::poll(&p, 1, 3000) <= 0) return all + "[nothing more]";
+      if (::poll(&p, 1, 60000) <= 0) return all + "[nothing more]";
       char buffer[65536];
       const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
       if (n < 0) return all + "[reset]";
@@ -160,8 +160,9 @@ TEST_F(HttpTest, ReadsRequestsCutAnywhereAndTogether) {
   for (const char c : one) slow.say(std::string(1, c));
   EXPECT_NE(slow.hear("abcde").find("POST /p  abcde"), std::string::npos);
   Client many(server_->port());
-  many.say(one + one + "GET /later HTTP/1.1\r\nHost: h\r\n\r\n" + one);
-  const std::string all = many.hear("[never]");
+  many.say(one + one + "GET /later HTTP/1.1\r\nHost: h\r\n\r\n" + one +
+           "GET /end HTTP/1.1\r\nHost: h\r\n\r\n");
+  const std::string all = many.hear("GET /end");
   std::size_t at = all.find("POST /p  abcde");
   ASSERT_NE(at, all.npos) << all;
   at = all.find("POST /p  abcde", at + 1);
@@ -308,12 +309,12 @@ TEST_F(HttpTest, DrainingLetsAnswersEnd) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::promise<void> done;
   asio::post(loop_, [&] { server_->drain([&] { done.set_value(); }); });
-  const std::string r = busy.hear("[never]");
+  const std::string r = busy.hear();
   EXPECT_NE(r.find("later"), r.npos) << r;
   EXPECT_TRUE(r.ends_with("[end]")) << r;
   EXPECT_EQ(idle.hear(), "[end]");
   ::shutdown(idle.fd(), SHUT_RDWR), ::shutdown(busy.fd(), SHUT_RDWR);
-  EXPECT_EQ(done.get_future().wait_for(std::chrono::seconds(4)), std::future_status::ready);
+  EXPECT_EQ(done.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
 TEST(Tls, SaysWhatIsWrongWithTheFiles) {
