@@ -29,6 +29,8 @@ const char* scale_name(ScaleKind kind) {
       return "Odd7";
     case ScaleKind::OddBit:
       return "OddBit";
+    case ScaleKind::Mask:
+      return "Mask";
     case ScaleKind::E8M0:
       return "E8M0";
     case ScaleKind::UE4M3:
@@ -79,6 +81,7 @@ std::string undecodable(Format format) {
   if (l.index().values > 0)
     return cat("tensors of type ", name(format), ": indices of codebooks and trellises");
   if (l.values().size() > 16) return cat("tensors of type ", name(format), ": tables of more than 16 values");
+  if (l.min == ScaleKind::Mask) return cat("tensors of type ", name(format), ": shifts in bits of their own");
   return "";
 }
 

@@ -51,7 +51,7 @@ PanelReader::Supers PanelReader::supers(Value* p) {
   };
   const std::int64_t n = layout_.supers();
   Value* scale = n > 0 ? load(0) : nullptr;
-  if (layout_.min_is_shift())
+  if (layout_.min_is_shift() && layout_.min != ScaleKind::Mask)
     return {scale, b.CreateFMul(scale, llvm::ConstantFP::get(scale->getType(), layout_.shift()))};
   return {scale, n > 1 ? load(1) : nullptr};
 }
@@ -74,6 +74,7 @@ Value* PanelReader::factor_value(Emitter& e, ScaleKind kind, Value* entry) {
   const auto number = [&](Value* v, std::uint64_t n) { return llvm::ConstantInt::get(v->getType(), n); };
   switch (kind) {
     case ScaleKind::None:
+    case ScaleKind::Mask:
       break;
     case ScaleKind::F16:
       return b.CreateFPExt(entry, of(e.f32()));
@@ -135,6 +136,26 @@ Value* PanelReader::factor(ScaleKind kind, Value* p, Value* super, bool subtract
   if (!Layout::needs_super(kind)) return value;
   Value* product = b.CreateFMul(super, value);
   return subtracted ? b.CreateFNeg(product) : product;
+}
+
+// The shift's part of rows whose bit is set. Where vectors have masks, the 16 bits are one; elsewhere each lane tests its own.
+Value* PanelReader::masked_min(Value* p, Value* scale) {
+  auto& b = e_.b();
+  Value* bits = e_.load(b.getInt16Ty(), p, 2);
+  Value* is_set;
+  if (e_.isa().has_avx512) {
+    is_set = b.CreateBitCast(bits, llvm::FixedVectorType::get(b.getInt1Ty(), kPanelRows));
+  } else {
+    std::vector<llvm::Constant*> own;
+    for (int r = 0; r < kPanelRows; ++r) own.push_back(b.getInt32(1u << r));
+    Value* lanes = b.CreateVectorSplat(kPanelRows, b.CreateZExt(bits, b.getInt32Ty()));
+    lanes = b.CreateAnd(lanes, llvm::ConstantVector::get(own));
+    is_set = b.CreateICmpNE(lanes, llvm::Constant::getNullValue(lanes->getType()));
+  }
+  Value* min = layout_.shift() == 1
+                   ? scale
+                   : b.CreateFMul(scale, llvm::ConstantFP::get(scale->getType(), layout_.shift()));
+  return b.CreateSelect(is_set, min, llvm::Constant::getNullValue(min->getType()));
 }
 
 std::vector<Value*> PanelReader::steps(Value* quants, Value* i) {

@@ -35,7 +35,9 @@ class PanelReader {
   Supers supers(llvm::Value* p);
   // <16 x float> scales (times the super) of the block whose entries are at p. Mins are ready to be added.
   llvm::Value* scale(llvm::Value* p, const Supers& s) { return factor(layout_.scale, p, s.scale, false); }
-  llvm::Value* min(llvm::Value* p, const Supers& s) {
+  // `scale`: what scale() gave of the same block.
+  llvm::Value* min(llvm::Value* p, const Supers& s, llvm::Value* scale) {
+    if (layout_.min == ScaleKind::Mask) return masked_min(p, scale);
     return factor(layout_.min, p, s.min, layout_.min_is_subtracted());
   }
   // Where the entries of part `part` (0, or 1 of two scales) of the group's i-th 32 columns are.
@@ -54,10 +56,11 @@ class PanelReader {
                                           const std::vector<llvm::Value*>& lower);
 
   // A factor of a block from its entry's bits, without the super: <N x i8> (f16: <N x half>) to <N x float>, or one
-  // value. Of mins the magnitude.
+  // value. Of mins the magnitude. Not of Mask.
   static llvm::Value* factor_value(Emitter& e, ScaleKind kind, llvm::Value* entry);
 
  private:
+  llvm::Value* masked_min(llvm::Value* p, llvm::Value* scale);
   llvm::Value* entry_at(ScaleKind kind, llvm::Value* base, llvm::Value* i, int part);
   llvm::Value* factor(ScaleKind kind, llvm::Value* p, llvm::Value* super, bool subtracted);
 

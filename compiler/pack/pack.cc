@@ -114,6 +114,14 @@ std::uint8_t* store_factors(ScaleKind kind, const std::uint16_t (*factors)[kPane
     case ScaleKind::F16:
       std::memcpy(out, factors, static_cast<std::size_t>(blocks * kPanelRows * 2));
       return out + blocks * kPanelRows * 2;
+    case ScaleKind::Mask:
+      for (std::int64_t b = 0; b < blocks; ++b) {
+        std::uint16_t mask = 0;
+        for (int r = 0; r < kPanelRows; ++r) mask |= static_cast<std::uint16_t>((factors[b][r] & 1) << r);
+        std::memcpy(out, &mask, sizeof mask);
+        out += sizeof mask;
+      }
+      return out;
     case ScaleKind::U8:
     case ScaleKind::I8:
     case ScaleKind::Low4:

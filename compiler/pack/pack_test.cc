@@ -72,8 +72,6 @@ double packed_bound(Format format) {
     case Format::IQ2_KS:
     case Format::IQ4_KSS:
       return 1.10;
-    case Format::IQ6_K:  // shifts as bytes
-      return 1.08;
     case Format::IQ1_BN:
       return 1.38;
     case Format::IQ2_BN:

@@ -252,9 +252,8 @@ inline void split(const BlockIQ5_K& b, const Parts& p) {
 inline void split(const BlockIQ6_K& b, const Parts& p) {
   p.super[0] = b.d.bits;
   for (int g = 0; g < 16; ++g) {
-    const auto scale = static_cast<std::uint8_t>(b.scales[g]);
-    p.scale[kPartStride * g] = scale;
-    p.min[kPartStride * g] = b.extra >> g & 1 ? scale : 0;
+    p.scale[kPartStride * g] = static_cast<std::uint8_t>(b.scales[g]);
+    p.min[kPartStride * g] = b.extra >> g & 1;
   }
   std::uint8_t high[256];
   bit_pairs(b.qh, high);

@@ -86,6 +86,8 @@ float factor(ScaleKind kind, const std::uint8_t* p, std::int64_t b, std::int64_t
       return super * static_cast<float>((p[i] & 254) - 127);
     case ScaleKind::OddBit:
       return (p[i] & 1) * factor(ScaleKind::Odd7, p, b, r, super);
+    case ScaleKind::Mask:  // `super`: what is added where the bit is set
+      return p[2 * b + r / 8] >> (r % 8) & 1 ? super : 0;
     case ScaleKind::E8M0:
       return half_of_e8m0(p[i]);
     case ScaleKind::UE4M3:
@@ -263,6 +265,7 @@ bool Layout::needs_super(ScaleKind kind) {
     case ScaleKind::Bit:
     case ScaleKind::Odd7:
     case ScaleKind::OddBit:
+    case ScaleKind::Mask:
       return true;
   }
   throw_internal("scale kind");
@@ -274,6 +277,8 @@ std::int64_t entry_stride(ScaleKind kind) {
       return 0;
     case ScaleKind::F16:
       return 2 * kPanelRows;
+    case ScaleKind::Mask:
+      return kPanelRows / 8;
     case ScaleKind::U8:
     case ScaleKind::I8:
     case ScaleKind::Low4:
@@ -362,7 +367,8 @@ RowParts row_parts(Format format, std::int64_t cols, const std::uint8_t* panel, 
     for (std::int64_t b = 0; b < n / l.scale_cols; ++b) {
       const std::int64_t entry = b * l.scale_cols / l.entry_cols;
       parts.scale.push_back(factor(l.scale, panel + g.scales, entry, row, d));
-      const float min = factor(l.min, panel + g.mins, entry, row, dmin);
+      const float of = l.min == ScaleKind::Mask ? parts.scale.back() * static_cast<float>(l.shift()) : dmin;
+      const float min = factor(l.min, panel + g.mins, entry, row, of);
       parts.min.push_back(l.min_is_subtracted() ? -min : min);
     }
     for (std::int64_t c = 0; c < n; ++c)

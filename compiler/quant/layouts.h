@@ -5,7 +5,8 @@
 //
 //   supers   f16 | f32 [n_supers][16 rows]    the groups' scale and min factors (of K-quants), or the rows'
 //   scales   f16 | 8 bits [blocks][16 rows]   a block: the 16, 32 or more columns of one scale
-//   mins     f16 | 8 bits [blocks][16 rows]   (of kinds High4, Bit and OddBit: in the scales' bytes)
+//   mins     f16 | 8 bits [blocks][16 rows]   (of kinds High4, Bit and OddBit: in the scales' bytes;
+//                                             of kind Mask: 16 bits [blocks], bit r that of row r)
 //   (padding to 64 bytes)
 //   quants   for each 32 columns: plane after plane, lowest bits first
 //
@@ -41,7 +42,21 @@ namespace gc {
 inline constexpr std::int64_t kPanelRows = 16;
 inline constexpr std::int64_t kGroupCols = 256;
 
-enum class ScaleKind : std::uint8_t { None, F16, U8, I8, Low4, High4, I7, Bit, Odd7, OddBit, E8M0, UE4M3 };
+enum class ScaleKind : std::uint8_t {
+  None,
+  F16,
+  U8,
+  I8,
+  Low4,
+  High4,
+  I7,
+  Bit,
+  Odd7,
+  OddBit,
+  Mask,
+  E8M0,
+  UE4M3
+};
 
 // What the codes of a layout stand for (value_table of layouts.cc).
 enum class ValueTable : std::uint8_t { Linear, Iq4, Fp4, Iq2, Iq3Xxs, Iq2K, Iq3K, Iq5K, Iq6K };
@@ -104,7 +119,7 @@ struct Layout {
   }
   // The min is 0 or scale * shift().
   bool min_is_shift() const {
-    return min == ScaleKind::Bit || min == ScaleKind::OddBit || min == ScaleKind::I8;
+    return min == ScaleKind::Bit || min == ScaleKind::OddBit || min == ScaleKind::Mask;
   }
   std::int32_t shift() const;
   // q of each code of 4, 5 or 6 bits: 16, 32 or 64 entries; empty where the code is q.

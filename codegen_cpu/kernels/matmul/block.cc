@@ -37,10 +37,10 @@ llvm::Function* unpack_group(Emitter& e, const Layout& layout, const Layout* low
             }
           }
           for (int part = 0; part < blocks.parts(); ++part) {
-            v.store(reader.scale(reader.scale_at(args["scales"], i, part), supers),
-                    e.at(to, at.scales + 64 * part));
+            Value* scale = reader.scale(reader.scale_at(args["scales"], i, part), supers);
+            v.store(scale, e.at(to, at.scales + 64 * part));
             if (blocks.has_min)
-              v.store(reader.min(reader.min_at(args["mins"], i, part), supers),
+              v.store(reader.min(reader.min_at(args["mins"], i, part), supers, scale),
                       e.at(to, at.mins + 64 * part));
           }
         });

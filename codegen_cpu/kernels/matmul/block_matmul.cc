@@ -137,8 +137,9 @@ Value* row_block(Emitter& e, Dot& dot, PanelReader& reader, const Blocks& blocks
     }
     ActPart a = act_part(e, blocks, meta, part);
     if (shared[part].d_sum) a.d_sum = shared[part].d_sum;
-    y = add_block(e, y, acc, a.d, a.d_sum, reader.scale(reader.scale_at(group.scales, i, part), supers),
-                  blocks.has_min ? reader.min(reader.min_at(group.mins, i, part), supers) : nullptr);
+    Value* scale = reader.scale(reader.scale_at(group.scales, i, part), supers);
+    Value* min = blocks.has_min ? reader.min(reader.min_at(group.mins, i, part), supers, scale) : nullptr;
+    y = add_block(e, y, acc, a.d, a.d_sum, scale, min);
   }
   return y;
 }

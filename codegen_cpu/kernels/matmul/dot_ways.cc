@@ -99,7 +99,8 @@ class IntegerDots : public Dots {
             const PanelReader::Supers& supers, Value* i, int part) {
     Vec v(e_);
     Part p{reader.scale(reader.scale_at(group.scales, i, part), supers), nullptr, nullptr};
-    if (layout.min != ScaleKind::None) p.min = reader.min(reader.min_at(group.mins, i, part), supers);
+    if (layout.min != ScaleKind::None)
+      p.min = reader.min(reader.min_at(group.mins, i, part), supers, p.scale);
     const auto magnitude = [&](int q) {
       Value* w = v.mul(p.scale, v.splat(q - layout.offset));
       return v.abs(p.min ? v.add(w, p.min) : w);

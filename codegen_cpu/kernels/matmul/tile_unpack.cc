@@ -107,9 +107,11 @@ TileUnpack::TileUnpack(Emitter& e, const Layout& layout, std::int64_t k, Value* 
 }
 
 CodeFactors TileUnpack::factors(int part) {
-  Value* min =
-      layout_.min == ScaleKind::None ? nullptr : reader_.min(reader_.min_at(group_.mins, i_, part), supers_);
-  return code_factors(e_, layout_, reader_.scale(reader_.scale_at(group_.scales, i_, part), supers_), min);
+  Value* scale = reader_.scale(reader_.scale_at(group_.scales, i_, part), supers_);
+  Value* min = layout_.min == ScaleKind::None
+                   ? nullptr
+                   : reader_.min(reader_.min_at(group_.mins, i_, part), supers_, scale);
+  return code_factors(e_, layout_, scale, min);
 }
 
 // Columns 4 s to 4 s + 3. F16 has as many bits as two bf16, so both terms are exact.

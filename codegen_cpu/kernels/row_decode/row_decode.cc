@@ -85,6 +85,15 @@ Value* row_factor(Emitter& e, ScaleKind kind, Value* p, Value* super) {
   return Layout::needs_super(kind) ? e.b().CreateFMul(super, value) : value;
 }
 
+// i1, whether the row's bit among a block's mins at p is set.
+Value* is_shifted(Emitter& e, ScaleKind kind, Value* p, Value* row) {
+  auto& b = e.b();
+  if (kind == ScaleKind::Mask)
+    return b.CreateTrunc(b.CreateLShr(e.load(b.getInt16Ty(), p, 2), b.CreateTrunc(row, b.getInt16Ty())),
+                         b.getInt1Ty());
+  return b.CreateTrunc(e.load(b.getInt8Ty(), e.at(p, row, 1), 1), b.getInt1Ty());  // Bit, OddBit
+}
+
 void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Value* row, const Args& args) {
   auto& b = e.b();
   Vec v(e);
@@ -116,16 +125,15 @@ void decode_blocks(Emitter& e, Format format, std::int64_t k, Value* panel, Valu
         auto* i32x16 = llvm::FixedVectorType::get(b.getInt32Ty(), 16);
         Value* wide = b.CreateZExt(b.CreateShuffleVector(q, lanes), i32x16);
         wide = b.CreateSub(wide, llvm::ConstantInt::get(i32x16, layout.offset));
+        Value* scale =
+            row_factor(e, layout.scale, of_row(layout.scale, reader.scale_at(group.scales, i, part)), d);
         if (layout.min_is_shift()) {
-          Value* factor = PanelReader::factor_value(
-              e, layout.min,
-              e.load(b.getInt8Ty(), of_row(layout.min, reader.min_at(group.mins, i, part)), 1));
-          Value* is_set = b.CreateFCmpONE(factor, e.f32(0));
+          // A scale of 0 shifts nothing: so has unpack_row, whose zeros then have the same sign.
+          Value* is_set = b.CreateAnd(is_shifted(e, layout.min, reader.min_at(group.mins, i, part), row),
+                                      b.CreateFCmpUNE(scale, e.f32(0)));
           wide = b.CreateAdd(
               wide, b.CreateVectorSplat(16, b.CreateSelect(is_set, e.i32(layout.shift()), e.i32(0))));
         }
-        Value* scale =
-            row_factor(e, layout.scale, of_row(layout.scale, reader.scale_at(group.scales, i, part)), d);
         Value* y = v.mul(v.splat(scale), b.CreateSIToFP(wide, v.type()));
         if (layout.min != ScaleKind::None && !layout.min_is_shift()) {
           Value* min = v.splat(
