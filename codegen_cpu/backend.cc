@@ -135,7 +135,7 @@ ExpertsOutSpec experts_out_spec(const Graph& graph, const Op& op) {
 namespace {
 bool attends(OpKind kind) {
   return kind == OpKind::attn_block || kind == OpKind::attention || kind == OpKind::attention_again ||
-         kind == OpKind::attention_sums;
+         kind == OpKind::attention_sums || kind == OpKind::attention_chosen;
 }
 }  // namespace
 
@@ -175,9 +175,17 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   }
   s.kv_type = kv_type;
   s.ring = graph.state(op.state).kind == ir::State::Kind::KvRing;
-  s.sums = op.kind == OpKind::attention_sums;
+  s.sums = op.kind == OpKind::attention_sums || op.i64_or(AttrName::sums, 0) != 0;
+  if (op.kind == OpKind::attention_chosen) s.chosen = graph.value(op.inputs[3]).type.dims[1].size;
   if (graph.state(op.state).kind == ir::State::Kind::KvLatent) s.every = graph.state(op.state).window;
   return s;
+}
+
+ChooseSpec choose_spec(const Graph& graph, const Op& op, int kv_type) {
+  const auto& dims = graph.value(op.inputs[0]).type.dims;  // [T, heads, dim]
+  const ir::State& state = graph.state(op.state);
+  return {dims[1].size, dims[2].size, op.i64(AttrName::used), kv_type,
+          state.kind == ir::State::Kind::KvLatent ? state.window : 0};
 }
 
 ConvSpec conv_spec(const Graph& graph, const Op& op) {
@@ -281,11 +289,14 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::attention:
     case OpKind::attention_again:
     case OpKind::attention_sums:
+    case OpKind::attention_chosen:
       return attn_unsupported(attn_spec(graph, op, GC_KV_F16));
     case OpKind::temper:
       return op.i64(AttrName::period) < kTemperReach / kMaxTempers ? "temperatures of too short periods" : "";
     case OpKind::rope:
       return op.one("rope_fine") ? "" : "has no tables; pass fold_constants makes them";
+    case OpKind::choose_positions:
+      return choose_spec(graph, op, GC_KV_F16).k_dim % 2 == 0 ? "" : "index keys of an odd size";
     case OpKind::conv:
     case OpKind::compress:
     case OpKind::ssm_scan:
@@ -382,8 +393,10 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   }
   if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
-  if (!attends(op.kind)) return 0;
   int64_t bytes = 0;
+  for (int kv_type = 0; op.kind == OpKind::choose_positions && kv_type < int{GC_KV_TYPES}; ++kv_type)
+    bytes = std::max(bytes, choose_scratch_bytes(choose_spec(graph, op, kv_type)));
+  if (!attends(op.kind)) return bytes;
   for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
     AttnSpec spec = attn_spec(graph, op, kv_type);
     bytes = std::max(bytes, attn_scratch_bytes(isa_, spec));

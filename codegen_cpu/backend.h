@@ -4,6 +4,7 @@
 #include "codegen_cpu/experts.h"
 #include "codegen_cpu/isa.h"
 #include "codegen_cpu/kernels/attention/attention.h"
+#include "codegen_cpu/kernels/attention/choose.h"
 #include "codegen_cpu/kernels/matmul/prompt_way.h"
 #include "codegen_cpu/kernels/recurrent/recurrent.h"
 #include "codegen_cpu/kernels/route/route.h"
@@ -41,6 +42,7 @@ class CpuBackend : public Backend {
 bool multiplies_coarsely(const Isa& isa);
 // The kernels' description of an attn_block or attention, and of a rope.
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
+ChooseSpec choose_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
 ConvSpec conv_spec(const ir::Graph& graph, const ir::Op& op);
 CompressSpec compress_spec(const ir::Graph& graph, const ir::Op& op);
 NgramSpec ngram_spec(const ir::Graph& graph, const ir::Op& op);

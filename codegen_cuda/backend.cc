@@ -138,6 +138,8 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::route_by_token:
     case OpKind::attention_again:
     case OpKind::attention_sums:
+    case OpKind::attention_chosen:
+    case OpKind::choose_positions:
     case OpKind::ngram_embed:
     case OpKind::compress:
     case OpKind::dot_heads:

@@ -35,7 +35,22 @@ class Attention : Scope {
     emit_attention_over(op, c, rows_of(op.inputs[0]), none, none, none);
   }
 
-  // q, k and v apart, already normed and turned: attention, attention_sums.
+  // The step's index keys, then each row's choice.
+  void choose(const Op& op) {
+    const ChooseSpec spec = choose_spec(plan_.graph, op, kv_type_);
+    const AttnCall c = call_of(op, spec.state());
+    const Rows q = rows_of(op.inputs[0]), k = rows_of(op.inputs[1]), w = rows_of(op.inputs[2]),
+               y = rows_of(op.results[0]);
+    Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
+    call(kv_append(e_, c.spec), c.head,
+         {k.base, k.stride, k.base, e_.i64(0), none, none, none, c.lo, c.hi});  // values of no dimensions
+    attend_whole_rows(c, [&](Value* lo, Value* hi) {
+      call(choose_positions(e_, spec), c.head,
+           {q.base, q.stride, w.base, w.stride, y.base, y.stride, lo, hi, frame_.ptr(Slot::scratch)});
+    });
+  }
+
+  // q, k and v apart, already normed and turned: attention, attention_sums, attention_chosen.
   void apart(const Op& op) {
     const AttnCall c = attn_call(op);
     const Rows q = rows_of(op.inputs[0]), k = rows_of(op.inputs[1]), v = rows_of(op.inputs[2]);
@@ -51,10 +66,11 @@ class Attention : Scope {
     llvm::SmallVector<Value*, 4> head;  // step, group, block_bytes, state_offset
     Value *lo, *hi;
   };
-  AttnCall attn_call(const Op& op) {
+  AttnCall attn_call(const Op& op) { return call_of(op, attn_spec(plan_.graph, op, kv_type_)); }
+  AttnCall call_of(const Op& op, const AttnSpec& spec) {
     const plan::StatePlan& at = plan_.states[op.state.index];
     AttnCall c;
-    c.spec = attn_spec(plan_.graph, op, kv_type_);
+    c.spec = spec;
     c.head = {frame_.ptr(Slot::step), e_.i64(at.group), e_.i64(plan_.groups[at.group].block_bytes[kv_type_]),
               constant(at.offset[kv_type_])};
     Value* units = b_.CreateMul(frame_.i64(Slot::n_rows), e_.i64(c.spec.kv_heads));
@@ -67,8 +83,8 @@ class Attention : Scope {
   }
   // Prompt rows and generated ones have kernels of their own.
   bool roles_apart(const AttnCall& c) { return attn_has_bf16(e_.isa(), c.spec) || attn_has_ints(c.spec); }
-  void call(llvm::Function* f, llvm::SmallVector<Value*, 4> head, std::initializer_list<Value*> rest) {
-    head.append(rest);
+  void call(llvm::Function* f, llvm::SmallVector<Value*, 4> head, llvm::ArrayRef<Value*> rest) {
+    head.append(rest.begin(), rest.end());
     b_.CreateCall(f, head);
   }
 
@@ -124,13 +140,25 @@ class Attention : Scope {
     auto whole_rows = [&] {
       attend_whole_rows(c, [&](Value* lo, Value* hi) {
         over_unit_roles(op, c, lo, hi, [&](const AttnSpec& spec, const Rows& y, Value* from, Value* to) {
-          call(attn(e_, spec), c.head,
-               {q.base, q.stride, q_norm, fine, coarse, sinks, y.base, y.stride, from, to,
-                frame_.ptr(Slot::scratch)});
+          llvm::SmallVector<Value*, 16> args = {q.base,
+                                                q.stride,
+                                                q_norm,
+                                                fine,
+                                                coarse,
+                                                sinks,
+                                                y.base,
+                                                y.stride,
+                                                from,
+                                                to,
+                                                frame_.ptr(Slot::scratch)};
+          if (spec.chosen == 0) return call(attn(e_, spec), c.head, args);
+          const Rows chosen = rows_of(op.inputs[3]);
+          args.append({chosen.base, chosen.stride});
+          call(attn_chosen(e_, spec), c.head, args);
         });
       });
     };
-    if (c.spec.ahead) return whole_rows();
+    if (c.spec.ahead || c.spec.chosen > 0) return whole_rows();
     if (c.spec.window > 0 && attn_ranges(c.spec.window - 1, 0) < kSplitRanges) return whole_rows();
     // Few rows over a long context, whose units don't divide evenly: workers share the ranges of positions.
     Value* step = frame_.ptr(Slot::step);
@@ -184,6 +212,7 @@ class Attention : Scope {
 void emit_attention(const Scope& scope, const ir::Op& op) {
   if (op.kind == ir::OpKind::attn_block) return Attention(scope).block(op);
   if (op.kind == ir::OpKind::attention_again) return Attention(scope).again(op);
+  if (op.kind == ir::OpKind::choose_positions) return Attention(scope).choose(op);
   return Attention(scope).apart(op);
 }
 

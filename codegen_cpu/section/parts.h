@@ -20,7 +20,7 @@ void warm_up(const Scope& scope, std::int32_t from, std::int32_t end);
 // What is done to logits in place behind their product.
 void emit_softcap_columns(const Scope& scope, const plan::Step& step, const ir::Op& op);
 
-// attention, attention_again, attention_sums, attn_block.
+// attention, attention_again, attention_sums, attention_chosen, attn_block; choose_positions.
 void emit_attention(const Scope& scope, const ir::Op& op);
 
 // conv, compress, ngram_embed, ssm_scan, delta_rule, decay_attention.

@@ -79,6 +79,8 @@ class SectionEmitter : Scope {
       case OpKind::attention:
       case OpKind::attention_again:
       case OpKind::attention_sums:
+      case OpKind::attention_chosen:
+      case OpKind::choose_positions:
         return emit_attention(*this, op);
       case OpKind::conv:
       case OpKind::compress:

@@ -19,7 +19,7 @@ class Compressed {
     q = turned(norm(b_, q, a_.q_norm, name("q_norm")), a_.rope, "q");
     const ValueId kv =
         key(norm(b_, linear(b_, x, a_.kv, name("kv")), a_.kv_norm, name("kv_norm")), a_.rope, "kv");
-    const ValueId y = a_.every > 0 ? both(q, kv, compressed(x)) : near(q, kv);
+    const ValueId y = a_.every > 0 ? both(q, kv, far(x, low, q)) : near(q, kv);
     ir::RopeArgs back = a_.rope;
     back.inverse = true;
     return project(turned(y, back, "attn_back"));
@@ -31,7 +31,8 @@ class Compressed {
 
   // x [T, heads, dim]: the last dimensions of each head turned.
   ValueId turned(ValueId x, const ir::RopeArgs& rope, const char* part) {
-    const std::int64_t heads = b_.type(x).dims[1].size, still = a_.dim - rope.dims;
+    const auto& dims = b_.type(x).dims;
+    const std::int64_t heads = dims[1].size, still = dims[2].size - rope.dims;
     if (still == 0) return b_.rope(x, rope, name(part, "_turned"));
     const ValueId tail = b_.slice_heads(x, still, rope.dims, name(part, "_tail"));
     return b_.concat_heads(b_.slice_heads(x, 0, still, name(part, "_still")),
@@ -41,22 +42,21 @@ class Compressed {
     return turned(b_.heads(x, 1, name(part, "_head")), rope, part);
   }
 
-  // [T, 1, dim]: of the tokens up to a row's own, where they are as many as make a row.
-  ValueId compressed(ValueId x) {
-    const std::int64_t rows = (a_.overlap ? 2 : 1) * a_.every, columns = (a_.overlap ? 2 : 1) * a_.dim;
-    const ir::StateId state = b_.state({.name = cat("comp", layer_),
+  // [T, 1, dim]: of the tokens up to a row's own, where they are as many as make a row. part: "comp", "index_comp".
+  ValueId compressed(ValueId x, const Compressor& by, const char* part) {
+    const std::int64_t rows = (a_.overlap ? 2 : 1) * a_.every, columns = (a_.overlap ? 2 : 1) * by.dim;
+    const ir::StateId state = b_.state({.name = cat(part, layer_),
                                         .kind = ir::State::Kind::Conv,
                                         .window = rows,
                                         .heads = 1,
                                         .k_dim = 2 * columns,
                                         .v_dim = 2 * columns});
-    const ValueId c =
-        b_.compress(linear(b_, x, a_.comp_values, name("comp_values")),
-                    linear(b_, x, a_.comp_scores, name("comp_scores")),
-                    {.ape = a_.comp_ape, .every = a_.every, .overlap = a_.overlap}, state, name("comp"));
+    const ValueId c = b_.compress(
+        linear(b_, x, by.values, name(part, "_values")), linear(b_, x, by.scores, name(part, "_scores")),
+        {.ape = by.ape, .every = a_.every, .overlap = a_.overlap}, state, name(part));
     ir::RopeArgs rope = a_.rope;
     rope.back = a_.every - 1;
-    return key(norm(b_, c, a_.comp_norm, name("comp_norm")), rope, "comp");
+    return key(norm(b_, c, by.norm, name(part, "_norm")), rope, part);
   }
 
   ir::StateId window_state() {
@@ -71,15 +71,33 @@ class Compressed {
     return b_.attention(q, kv, kv, window_state(), window_args(), name("attn_out"));
   }
 
-  ValueId both(ValueId q, ValueId kv, ValueId c) {
+  ir::StateId rows_state(const char* part, std::int64_t k_dim, std::int64_t v_dim) {
+    return b_.state({.name = cat(part, layer_),
+                     .kind = ir::State::Kind::KvLatent,
+                     .window = a_.every,
+                     .heads = 1,
+                     .k_dim = k_dim,
+                     .v_dim = v_dim});
+  }
+
+  // Attention to compressed rows, with its sums. low: the query's latent.
+  ValueId far(ValueId x, ValueId low, ValueId q) {
+    const ValueId c = compressed(x, a_.comp, "comp");
+    const ir::AttentionArgs args{.scale = a_.scale};
+    const CompressedAttention::Index& index = a_.index;
+    if (!index) return b_.attention_sums(q, c, c, rows_state("far", a_.dim, a_.dim), args, name("attn_far"));
+    const ValueId heads =
+        b_.heads(linear(b_, low, index.q, name("index_q")), index.n_head, name("index_q_heads"));
+    const ValueId chosen =
+        b_.choose_positions(turned(heads, a_.rope, "index_q"), compressed(x, index.comp, "index_comp"),
+                            linear(b_, x, index.weights, name("index_weights")),
+                            rows_state("index", index.comp.dim, 0), index.used, name("chosen"));
+    return b_.attention_chosen(q, c, c, chosen, rows_state("far", a_.dim, a_.dim), args, /*sums=*/true,
+                               name("attn_far"));
+  }
+
+  ValueId both(ValueId q, ValueId kv, ValueId far) {
     const ValueId near = b_.attention_sums(q, kv, kv, window_state(), window_args(), name("attn_window"));
-    const ir::StateId far_state = b_.state({.name = cat("far", layer_),
-                                            .kind = ir::State::Kind::KvLatent,
-                                            .window = a_.every,
-                                            .heads = 1,
-                                            .k_dim = a_.dim,
-                                            .v_dim = a_.dim});
-    const ValueId far = b_.attention_sums(q, c, c, far_state, {.scale = a_.scale}, name("attn_far"));
     const ValueId near_sum = sums(near, "attn_near"), far_sum = sums(far, "attn_far");
     return b_.add(share(near, near_sum, far_sum, "attn_near"), share(far, far_sum, near_sum, "attn_far"),
                   name("attn_out"));

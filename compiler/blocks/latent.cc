@@ -1,15 +1,22 @@
 #include "compiler/blocks/latent.h"
 
+#include "compiler/base/error.h"
+#include "compiler/base/strings.h"
+
 namespace gc::blocks {
 namespace {
 
 class Latent {
  public:
-  Latent(ir::Builder& b, const LatentAttention& a, const std::string& prefix)
-      : b_(b), a_(a), prefix_(prefix) {}
+  Latent(ir::Builder& b, const LatentAttention& a, const std::string& prefix, ir::ValueId& chosen)
+      : b_(b), a_(a), prefix_(prefix), chosen_(chosen) {}
 
   ir::ValueId run(ir::ValueId x, int64_t layer) {
-    const ir::ValueId query = queries(x);  // [T, heads, nope + turned]
+    const ir::ValueId query_latent =
+        a_.q_a ? norm(b_, linear(b_, x, a_.q_a, name("q_a")), a_.q_a_norm, name("q_a_norm")) : x;
+    const ir::ValueId query = b_.heads(linear(b_, query_latent, a_.q, name("q")), a_.n_head,
+                                       name("q_heads"));  // [T, heads, nope + turned]
+    if (a_.indexer) chosen_ = choose(x, query_latent, layer);
     const ir::ValueId kv = linear(b_, x, a_.kv_a, name("kv_a"));
     const ir::ValueId latent =
         norm(b_, a_.turned > 0 ? b_.slice(kv, 0, a_.rank, name("kv_c_raw")) : kv, a_.kv_a_norm, name("kv_c"));
@@ -25,9 +32,30 @@ class Latent {
  private:
   std::string name(const char* part) const { return prefix_ + part; }
 
-  ir::ValueId queries(ir::ValueId x) {
-    if (a_.q_a) x = norm(b_, linear(b_, x, a_.q_a, name("q_a")), a_.q_a_norm, name("q_a_norm"));
-    return b_.heads(linear(b_, x, a_.q, name("q")), a_.n_head, name("q_heads"));
+  // The positions that each token sees: f32[T, used].
+  ir::ValueId choose(ir::ValueId x, ir::ValueId query_latent, int64_t layer) {
+    const Indexer& i = a_.indexer;
+    const ir::ValueId q = linear(b_, query_latent, i.q, name("index_q_raw"));
+    const ir::ValueId k = norm(b_, linear(b_, x, i.k, name("index_k_raw")), i.k_norm, name("index_k_norm"));
+    const ir::StateId state = b_.state({.name = cat("index", layer),
+                                        .kind = ir::State::Kind::KvFull,
+                                        .heads = 1,
+                                        .k_dim = i.dim,
+                                        .v_dim = 0});
+    return b_.choose_positions(index_turned(q, i.n_head, "index_q"), index_turned(k, 1, "index_k"),
+                               linear(b_, x, i.weights, name("index_weights")), state, i.used,
+                               name("chosen"));
+  }
+
+  ir::ValueId index_turned(ir::ValueId x, int64_t heads, const std::string& result) {
+    const Indexer& i = a_.indexer;
+    x = b_.heads(x, heads, name((result + "_heads").c_str()));
+    const int64_t still = i.dim - i.rope.dims;
+    if (!i.turns_end || still == 0) return b_.rope(x, i.rope, name(result.c_str()));
+    const ir::ValueId end = b_.slice_heads(x, still, i.rope.dims, name((result + "_pe").c_str()));
+    return b_.concat_heads(b_.slice_heads(x, 0, still, name((result + "_nope").c_str())),
+                           b_.rope(end, i.rope, name((result + "_rope").c_str())), heads,
+                           name(result.c_str()));
   }
 
   // The part of the queries that turns, turned: [T, heads, turned].
@@ -75,6 +103,9 @@ class Latent {
     const ir::StateId state = kv_state(
         b_, layer, {.n_head = a_.n_head, .n_head_kv = kd[1].size, .k_dim = kd[2].size, .v_dim = vd[2].size},
         a_.window);
+    if (a_.sparse)
+      return b_.attention_chosen(q, k, v, chosen_, state, {.scale = a_.scale, .sinks = a_.sinks},
+                                 /*sums=*/false, name(result));
     return b_.attention(q, k, v, state,
                         {.scale = a_.scale, .window = a_.window, .sinks = a_.sinks, .reach = a_.reach},
                         name(result));
@@ -96,13 +127,16 @@ class Latent {
   ir::Builder& b_;
   const LatentAttention& a_;
   const std::string& prefix_;
+  ir::ValueId& chosen_;
 };
 
 }  // namespace
 
 ir::ValueId latent_attention(ir::Builder& b, ir::ValueId x, const LatentAttention& a, int64_t layer,
-                             const std::string& prefix) {
-  return Latent(b, a, prefix).run(x, layer);
+                             const std::string& prefix, ir::ValueId& chosen) {
+  GC_CHECK(!a.sparse || (a.absorbed() && a.window == 0), "chosen positions are of absorbed heads");
+  GC_CHECK(!a.sparse || a.indexer || chosen.valid(), "no indexer before layer ", layer);
+  return Latent(b, a, prefix, chosen).run(x, layer);
 }
 
 }  // namespace gc::blocks

@@ -45,8 +45,13 @@ struct Layer {
   double branch_scale = 1;             // of both branches, before they are added
 };
 
-// x [T, n_embd] -> [T, n_embd]. `layer` numbers the layer's state; `kept`: of layers with residuals, one for all.
-ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer,
-                  KeptResiduals* kept = nullptr);
+// What layers leave for those behind them.
+struct Kept {
+  KeptResiduals residuals;  // of layers with `residuals`
+  ir::ValueId chosen;       // positions, of the last layer with an indexer
+};
+
+// x [T, n_embd] -> [T, n_embd]. `layer` numbers the layer's state; `kept`: one for all layers, none where they leave nothing.
+ir::ValueId layer(ir::Builder& b, ir::ValueId x, const Layer& l, int64_t layer, Kept* kept = nullptr);
 
 }  // namespace gc::blocks

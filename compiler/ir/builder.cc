@@ -288,6 +288,27 @@ ValueId Builder::attention_sums(ValueId q, ValueId k, ValueId v, StateId state, 
   return emit1(op, name);
 }
 
+ValueId Builder::choose_positions(ValueId q, ValueId k, ValueId weights, StateId state, int64_t used,
+                                  std::string name) {
+  Op op{OpKind::choose_positions, {q, k, weights}};
+  op.state = state;
+  op.set_i64(AttrName::used, used);
+  return emit1(op, name);
+}
+
+ValueId Builder::attention_chosen(ValueId q, ValueId k, ValueId v, ValueId positions, StateId state,
+                                  const AttentionArgs& args, bool sums, std::string name) {
+  GC_CHECK(args.alibi == 0 && !args.ahead && args.buckets == 0 && args.cap == 0 && args.reach == 0,
+           "attention_chosen is of plain scores");
+  Op op{OpKind::attention_chosen, {q, k, v, positions}};
+  if (sums) op.set_i64(AttrName::sums, 1);
+  op.state = state;
+  use(op, "sinks", args.sinks);
+  op.set_i64(AttrName::window, args.window);
+  op.set_f32(AttrName::scale, args.scale);
+  return emit1(op, name);
+}
+
 ValueId Builder::attention_again(ValueId q, StateId state, const AttentionArgs& args, std::string name) {
   GC_CHECK(args.alibi == 0 && !args.ahead && args.buckets == 0,
            "attention_again has neither biases nor sees ahead");

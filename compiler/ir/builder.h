@@ -152,6 +152,11 @@ class Builder {
                     std::string name);
   // Over what an earlier op of the step has appended to the state.
   ValueId attention_again(ValueId q, StateId state, const AttentionArgs& args, std::string name);
+  // [T, H, d], [T, 1, d], [T, H] -> f32[T, used]: the positions that attention_chosen sees.
+  ValueId choose_positions(ValueId q, ValueId k, ValueId weights, StateId state, int64_t used,
+                           std::string name);
+  ValueId attention_chosen(ValueId q, ValueId k, ValueId v, ValueId positions, StateId state,
+                           const AttentionArgs& args, bool sums, std::string name);
   // [T, heads * dv + heads]: attention, then each head's logarithm of the sum.
   ValueId attention_sums(ValueId q, ValueId k, ValueId v, StateId state, const AttentionArgs& args,
                          std::string name);

@@ -48,9 +48,30 @@ class StateRules : Rules {
     return {{Elem::F32, {q[0], q[1], Dim::of(s.v_dim)}}};
   }
 
-  std::vector<Type> attention_sums() const {
-    const Type y = attention()[0];
-    return {{Elem::F32, {y.dims[0], Dim::of(y.dims[1].size * (y.dims[2].size + 1))}}};
+  std::vector<Type> attention_sums() const { return {sums_of(attention()[0])}; }
+
+  std::vector<Type> choose_positions() const {
+    per_head(0), per_head(1);
+    const int64_t heads = in(0).dims[1].size, d = last(0), used = attr_size(AttrName::used);
+    of_tokens(0, {heads, d}), of_tokens(1, {1, d}), of_tokens(2, {heads});
+    const State& s = g_.state(op_.state);
+    const bool positions = s.kind == State::Kind::KvFull || s.kind == State::Kind::KvLatent;
+    expect(positions && s.heads == 1 && s.k_dim == d && s.v_dim == 0, "state ", s.name, " is a ",
+           name(s.kind), " of ", s.heads, " heads of ", s.k_dim, " and ", s.v_dim,
+           ", needed is a kv_full or kv_latent of one head of ", d, " and 0");
+    return {{Elem::F32, {Dim::tokens(), Dim::of(used)}}};
+  }
+
+  std::vector<Type> attention_chosen() const {
+    const std::vector<Type> y = attention();
+    expect(op_.i64(AttrName::window) == 0, "chosen positions have no window");
+    expect(in(3).dims.size() == 2 && g_.ops[g_.value(op_.inputs[3]).def].kind == OpKind::choose_positions,
+           "operand 3 must be of choose_positions");
+    const State& index = g_.state(g_.ops[g_.value(op_.inputs[3]).def].state);
+    const State& s = g_.state(op_.state);
+    expect(index.kind == s.kind && index.window == s.window, "positions of state ", index.name, " in state ",
+           s.name);
+    return with_sums() ? std::vector<Type>{sums_of(y[0])} : y;
   }
 
   std::vector<Type> attn_block() const {
@@ -153,6 +174,12 @@ class StateRules : Rules {
   }
 
  private:
+  bool with_sums() const { return op_.kind == OpKind::attention_sums || op_.i64_or(AttrName::sums, 0) != 0; }
+  // Of attention's result with the sums behind it.
+  static Type sums_of(const Type& y) {
+    return {Elem::F32, {y.dims[0], Dim::of(y.dims[1].size * (y.dims[2].size + 1))}};
+  }
+
   void check_bias(int64_t heads) const {
     const int64_t buckets = op_.i64_or(AttrName::buckets, 0);
     expect(op_.one("bias").has_value() == op_.has(AttrName::buckets), "buckets go with bias");
@@ -185,7 +212,7 @@ class StateRules : Rules {
   void check_state(int64_t kv_heads, int64_t k_dim, int64_t v_dim) const {
     const State& s = g_.state(op_.state);
     int64_t window = op_.i64(AttrName::window);
-    const bool latent = op_.kind == OpKind::attention_sums && s.kind == State::Kind::KvLatent;
+    const bool latent = with_sums() && s.kind == State::Kind::KvLatent;
     expect(latent || s.kind == State::Kind::KvFull || s.kind == State::Kind::KvRing, "state ", s.name,
            " is a ", name(s.kind));
     expect(!latent || window == 0, "windows of compressed rows");
@@ -231,6 +258,8 @@ std::vector<Type> infer_state(const Graph& g, const Op& op) {
   if (op.kind == OpKind::attention) return rules.attention();
   if (op.kind == OpKind::attention_again) return rules.attention_again();
   if (op.kind == OpKind::attention_sums) return rules.attention_sums();
+  if (op.kind == OpKind::choose_positions) return rules.choose_positions();
+  if (op.kind == OpKind::attention_chosen) return rules.attention_chosen();
   if (op.kind == OpKind::attn_block) return rules.attn_block();
   if (op.kind == OpKind::ngram_embed) return rules.ngram_embed();
   if (op.kind == OpKind::compress) return rules.compress();

@@ -129,6 +129,8 @@ class RowOps : StepOps {
       case OpKind::attention:
       case OpKind::attention_again:
       case OpKind::attention_sums:
+      case OpKind::attention_chosen:
+      case OpKind::choose_positions:
       case OpKind::attn_block:
       case OpKind::ngram_embed:
       case OpKind::compress:

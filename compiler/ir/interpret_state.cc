@@ -35,8 +35,47 @@ class StateOps : StepOps {
     const Heads h{in(0).dims[1], in(1).dims[1], in(0).last(), in(2).last()};
     const State& state = g_.state(op_.state);
     const float *q = in(0).data.data(), *k = in(1).data.data(), *v = in(2).data.data();
-    if (state.kind == State::Kind::KvLatent) return attend_compressed(q, k, v, h, state.window);
+    if (state.kind == State::Kind::KvLatent) return attend_compressed(q, k, v, h);
     attend(q, k, v, h);
+  }
+
+  void choose_positions() {
+    const int64_t heads = in(0).dims[1], d = in(0).last(), used = op_.i64(AttrName::used);
+    append(in(1).data.data(), nullptr, {heads, 1, d, 0});
+    const int64_t every = kept_every();
+    for (size_t t = 0; t < rows_.size(); t++) {
+      const float *q = in(0).row(int64_t(t) * heads), *w = in(2).row(int64_t(t));
+      const Cache& cache = step_.cache_of(rows_[t]);
+      std::vector<float> score(size_t((rows_[t].position + 1) / every), 0);
+      for (size_t p = 0; p < score.size(); p++)
+        for (int64_t h = 0; h < heads; h++)
+          score[p] += w[h] * std::max(0.0f, float(dot(q + h * d, &cache.k[p * size_t(d)], d)));
+      const std::vector<int64_t> best = greatest(score, used);
+      float* y = out().row(int64_t(t));
+      for (int64_t i = 0; i < used; i++) y[i] = i < int64_t(best.size()) ? float(best[size_t(i)]) : -1;
+    }
+  }
+
+  void attention_chosen() {
+    const Heads h{in(0).dims[1], in(1).dims[1], in(0).last(), in(2).last()};
+    append(in(1).data.data(), in(2).data.data(), h);
+    for (size_t t = 0; t < rows_.size(); t++) {
+      Cache seen;  // the chosen positions alone, side by side
+      const Cache& cache = step_.cache_of(rows_[t]);
+      for (int64_t i = 0; i < in(3).last() && in(3).row(int64_t(t))[i] >= 0; i++, seen.length++) {
+        const auto p = int64_t(in(3).row(int64_t(t))[i]);
+        if (p >= (rows_[t].position + 1) / kept_every())
+          throw_user("position ", p, " is chosen for position ", rows_[t].position);
+        seen.k.insert(seen.k.end(), &cache.k[p * h.kv * h.d], &cache.k[p * h.kv * h.d] + h.kv * h.d);
+        seen.v.insert(seen.v.end(), &cache.v[p * h.kv * h.dv], &cache.v[p * h.kv * h.dv] + h.kv * h.dv);
+      }
+      for (int64_t head = 0; head < h.q; head++) {
+        if (has_sums()) *sum_of(t, head, h) = kNoSum;
+        if (seen.length == 0) continue;
+        attend_head(in(0).row(int64_t(t) * h.q + head), seen, seen.length - 1, head, h, y_of(t, head, h),
+                    sum_of(t, head, h));
+      }
+    }
   }
 
   void ngram_embed() {
@@ -169,22 +208,12 @@ class StateOps : StepOps {
 
   // q: [T, heads, d], k: [T, kv_heads, d], v: [T, kv_heads, dv]; every row is appended before any attends.
   void attend(const float* q, const float* k, const float* v, const Heads& h) {
-    for (size_t t = 0; t < rows_.size(); t++) {
-      Cache& cache = step_.cache_of(rows_[t]);
-      int64_t p = rows_[t].position;
-      if (p < 0 || p > cache.length)
-        throw_user("position ", p, " of a sequence of ", cache.length, " tokens");
-      cache.length = p + 1;
-      cache.k.resize(size_t(cache.length * h.kv * h.d));
-      cache.v.resize(size_t(cache.length * h.kv * h.dv));
-      std::copy_n(k + t * h.kv * h.d, h.kv * h.d, cache.k.end() - h.kv * h.d);
-      std::copy_n(v + t * h.kv * h.dv, h.kv * h.dv, cache.v.end() - h.kv * h.dv);
-    }
+    append(k, v, h);
     attend_rows(q, h);
   }
 
-  // The same of a kv_latent state: one row of every so many is kept.
-  void attend_compressed(const float* q, const float* k, const float* v, const Heads& h, int64_t every) {
+  void append(const float* k, const float* v, const Heads& h) {
+    const int64_t every = kept_every();
     for (size_t t = 0; t < rows_.size(); t++) {
       Cache& cache = step_.cache_of(rows_[t]);
       const int64_t p = rows_[t].position, kept = (p + 1) / every;
@@ -195,8 +224,33 @@ class StateOps : StepOps {
       cache.v.resize(size_t(kept * h.kv * h.dv));
       if ((p + 1) % every != 0) continue;
       std::copy_n(k + t * h.kv * h.d, h.kv * h.d, cache.k.end() - h.kv * h.d);
-      std::copy_n(v + t * h.kv * h.dv, h.kv * h.dv, cache.v.end() - h.kv * h.dv);
+      if (h.dv > 0) std::copy_n(v + t * h.kv * h.dv, h.kv * h.dv, cache.v.end() - h.kv * h.dv);
     }
+  }
+
+  // The `n` greatest (of equal ones the first), in order of place.
+  static std::vector<int64_t> greatest(const std::vector<float>& score, int64_t n) {
+    std::vector<int64_t> at(score.size());
+    for (size_t i = 0; i < at.size(); i++) at[i] = int64_t(i);
+    const auto before = [&](int64_t a, int64_t b) {
+      return score[size_t(a)] > score[size_t(b)] || (score[size_t(a)] == score[size_t(b)] && a < b);
+    };
+    std::sort(at.begin(), at.end(), before);
+    at.resize(size_t(std::min<int64_t>(n, int64_t(at.size()))));
+    std::sort(at.begin(), at.end());
+    return at;
+  }
+
+  // Of how many rows the state keeps one: 1, or so many of a kv_latent state.
+  int64_t kept_every() const {
+    const State& state = g_.state(op_.state);
+    return state.kind == State::Kind::KvLatent ? state.window : 1;
+  }
+
+  // The same of a kv_latent state.
+  void attend_compressed(const float* q, const float* k, const float* v, const Heads& h) {
+    append(k, v, h);
+    const int64_t every = kept_every();
     for (size_t t = 0; t < rows_.size(); t++)
       for (int64_t head = 0; head < h.q; head++) {
         const int64_t seen = (rows_[t].position + 1) / every;
@@ -215,7 +269,7 @@ class StateOps : StepOps {
   }
 
   // Rows of attention_sums have a number for each head behind the values.
-  bool has_sums() const { return op_.kind == OpKind::attention_sums; }
+  bool has_sums() const { return op_.kind == OpKind::attention_sums || op_.i64_or(AttrName::sums, 0) != 0; }
   float* y_of(size_t t, int64_t head, const Heads& h) {
     return out().data.data() + int64_t(t) * h.q * (h.dv + has_sums()) + head * h.dv;
   }
@@ -265,6 +319,8 @@ void interpret_state(Interpreter::Step& step) {
   if (kind == OpKind::attention) return ops.attention();
   if (kind == OpKind::attention_again) return ops.attention_again();
   if (kind == OpKind::attention_sums) return ops.attention_sums();
+  if (kind == OpKind::attention_chosen) return ops.attention_chosen();
+  if (kind == OpKind::choose_positions) return ops.choose_positions();
   if (kind == OpKind::attn_block) return ops.attn_block();
   if (kind == OpKind::ngram_embed) return ops.ngram_embed();
   ops.recur();

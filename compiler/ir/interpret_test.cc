@@ -268,6 +268,39 @@ TEST(Interpret, SumsJoinTwoAttentions) {
                     std::log(3.0f)});
 }
 
+// Row t of x is (t, t + 1): with a positive weight the latest keys have the greatest products, with a negative one the
+// first; products with -x are all below 0, and equal.
+TEST(Interpret, PositionsAreChosenByTheirScores) {
+  const std::string keys = "%h = heads(%x) {heads = 1}\n%s = slice(%x) {begin = 1, size = 1}\n";
+  const std::string minus = keys + "%m = scale(%s) {by = -1}\n%b = scale(%h) {by = -1}\n";
+  const std::string state = ", s: kv_full[heads 1, k_dim 2]";
+  const auto chosen = [&](const std::string& operands) {
+    return eval(minus + "%y = choose_positions(" + operands + ", s, rows) {used = 2}", 2, 5, state);
+  };
+  const std::vector<float> latest = {0, -1, 0, 1, 1, 2, 2, 3, 3, 4}, first = {0, -1, 0, 1, 0, 1, 0, 1, 0, 1};
+  expect_near(chosen("%h, %h, %s"), latest);
+  expect_near(chosen("%h, %h, %m"), first);
+  expect_near(chosen("%b, %h, %s"), first);
+  // Rows 0 and 1 of two tokens each, then a third.
+  auto rows = eval(keys + "%y = choose_positions(%h, %h, %s, s, rows) {used = 2}", 2, 6,
+                   ", s: kv_latent[window 2, heads 1, k_dim 2]");
+  expect_near(rows, {-1, -1, 0, -1, 0, -1, 0, 1, 0, 1, 1, 2});
+}
+
+// Of all positions it is attention; of one it is that one's value.
+TEST(Interpret, AttentionSeesTheChosenPositionsAlone) {
+  const std::string keys = "%h = heads(%x) {heads = 1}\n%s = slice(%x) {begin = 1, size = 1}\n";
+  const std::string states = ", s: kv_full[heads 1, k_dim 2], kv: kv_full[heads 1, dim 2]";
+  const auto chosen = [&](int used) {
+    return eval(keys + "%p = choose_positions(%h, %h, %s, s, rows) {used = " + std::to_string(used) +
+                    "}\n%y = attention_chosen(%h, %h, %h, %p, kv, rows) {scale = 0.1, window = 0}",
+                2, 5, states);
+  };
+  expect_near(chosen(5),
+              eval(keys + "%y = attention(%h, %h, %h, kv, rows) {scale = 0.1, window = 0}", 2, 5, states));
+  expect_near(chosen(1), {0, 1, 1, 2, 2, 3, 3, 4, 4, 5});
+}
+
 TEST(Interpret, ExpertsOfATokenAreThoseOfItsTable) {
   // The table's rows count from 1: token 0 has experts 1 and 2, token 1 has 3 and 4.
   auto y =

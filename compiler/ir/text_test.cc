@@ -23,6 +23,10 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     dr: ssm[heads 2, dim 32],
     da: ssm[heads 2, dim 32],
     fs: kv_latent[window 4, heads 2, k_dim 32, v_dim 64],
+    ch: kv_full[heads 1, k_dim 32],
+    se: kv_full[heads 2, k_dim 32, v_dim 64],
+    c4: kv_latent[window 4, heads 1, k_dim 32],
+    s4: kv_latent[window 4, heads 2, k_dim 32, v_dim 64],
     co: conv[window 8, heads 1, dim 128],
     to: conv[window 2, heads 1, dim 1]) -> logits: f32[R, 96], "odd \"name\"\x07": f32[T, 64] {
   weight "never used": q4_0[32]
@@ -63,6 +67,11 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %ac = act(%dh) {fn = signed_root}
     %aa = attention_again(%t, "rows", rows, sinks = weight "s") {scale = 1, window = 0}
     %r1 = slice(%k) {begin = 0, size = 32}
+    %k1 = heads(%r1) {heads = 1}
+    %ps = choose_positions(%t, %k1, %ga, ch, rows) {used = 3}
+    %ax = attention_chosen(%t, %kh, %vh, %ps, se, rows, sinks = weight "s") {scale = 1, window = 0}
+    %p4 = choose_positions(%t, %k1, %ga, c4, rows) {used = 3}
+    %a4 = attention_chosen(%t, %kh, %vh, %p4, s4, rows) {scale = 1, window = 0, sums = true}
     %mf = slice(%k) {begin = 0, size = 4}
     %mx = mix(%kh, %mf) {plus = 1}
     %rs = rescale(%r1, %mx)

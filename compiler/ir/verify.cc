@@ -63,8 +63,8 @@ class Verifier {
       case State::Kind::KvLatent:
         GC_CHECK(s.window > 0, "state ", s.name, " is a ", name(s.kind), " without a window");
         [[fallthrough]];
-      case State::Kind::KvFull:
-        GC_CHECK(s.heads > 0 && s.k_dim > 0 && s.v_dim > 0, "state ", s.name, " has no sizes");
+      case State::Kind::KvFull:  // v_dim 0: of keys alone
+        GC_CHECK(s.heads > 0 && s.k_dim > 0 && s.v_dim >= 0, "state ", s.name, " has no sizes");
         return;
       case State::Kind::Conv:
         GC_CHECK(s.window > 0 && s.heads == 1 && s.k_dim > 0 && s.k_dim == s.v_dim, "state ", s.name,

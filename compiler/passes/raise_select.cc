@@ -55,6 +55,8 @@ bool is_row_wise(OpKind kind) {
     case OpKind::attention:
     case OpKind::attention_again:
     case OpKind::attention_sums:
+    case OpKind::attention_chosen:
+    case OpKind::choose_positions:
     case OpKind::compress:
     case OpKind::conv:
     case OpKind::ssm_scan:

@@ -38,6 +38,8 @@ Split split_of(OpKind kind) {
     case OpKind::attention:
     case OpKind::attention_again:
     case OpKind::attention_sums:
+    case OpKind::attention_chosen:
+    case OpKind::choose_positions:
     case OpKind::attn_block:
       return Split::Units;
     case OpKind::conv:

@@ -7,7 +7,7 @@ evaluation of the same weights gives: `tokens` i32[48], and per weight type (F32
 of all positions. 48 tokens reach past the sliding windows of 16 to 32 that the recipes have.
 
 `families.json` has one more small model for each further architecture, written shorter: all have the same keys but
-for those listed, and their tensors by the names of groups. They have logits for F32 alone, kept as f16;
+for those listed, and their tensors by the names of groups (`like`: those of another model but for some keys). They have logits for F32 alone, kept as f16;
 those whose RoPE depends on the context also F32_long, in a context of 512 positions (and F32 in one of 256).
 
   zoo.py models                             the models' names
@@ -102,6 +102,10 @@ class Recipe:
             sys.exit(f"zoo: no model '{name}'; there are {', '.join([*book['models'], *families['models']])}")
 
     def _family(self, book, model):
+        if "like" in model:  # another's tensors, with these keys in place of its
+            base = book["models"][model["like"]]
+            own = [line.split(" ", 1)[0] for line in model["keys"]]
+            model = base | {"keys": [line for line in base["keys"] if line.split(" ", 1)[0] not in own] + model["keys"]}
         self.n_vocab = model.get("vocabulary", 128)
         self.arch = model["arch"]
         own = [line.split(" ", 1)[0] for line in model["keys"]]

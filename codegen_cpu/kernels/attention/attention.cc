@@ -23,6 +23,9 @@ std::string attn_unsupported(const AttnSpec& spec) {
   if (spec.every > 0 && (spec.window > 0 || spec.ahead || spec.alibi != 0))
     return "compressed keys with windows, ALiBi or later ones";
   if (spec.buckets > 0 && (!spec.ahead || spec.sinks)) return "biases of distances but in encoders";
+  if (spec.chosen > 0 && spec.kv_heads != 1) return cat("chosen positions of ", spec.kv_heads, " key heads");
+  if (spec.chosen > 0 && (spec.window > 0 || spec.ahead || spec.alibi != 0))
+    return "chosen positions with windows, ALiBi or later keys";
   if (spec.k_dim % 2 != 0) return cat("key heads of ", spec.k_dim, " (odd)");
   if (spec.out == ir::Elem::Q16 && spec.v_dim % 32 != 0) {
     return cat("quantized attention output for value heads of ", spec.v_dim, " (not a multiple of 32)");
@@ -86,7 +89,7 @@ llvm::Function* append(Emitter& e, const AttnSpec& spec, bool joined) {
   check(spec);
   AttnSpec key = spec;  // what storing keys and values depends on
   key.q_norm = key.sinks = key.sums = false;
-  key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0, key.buckets = 0;
+  key.cap = 0, key.scale = 1, key.window = 0, key.alibi = 0, key.buckets = 0, key.chosen = 0;
   key.out = ir::Elem::F32;
   key.bf16 = key.ints = false;
   std::vector<Arg> args = joined ? std::vector<Arg>{in("qkv"), i64("qs")}
@@ -148,7 +151,7 @@ void prepare_queries(Vec& v, const AttnSpec& spec, const Args& a, const Unit& un
 
 // The record of range `range` of a unit, whose queries are in the scratch, into `partial`.
 void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Blocks& blocks, Value* scratch,
-                  Value* partial, Value* range, Value* bias) {
+                  Value* partial, Value* range, Value* bias, Value* chosen) {
   llvm::IRBuilder<>& b = e.b();
   llvm::Function* kernel = attn_range(e, spec);
   Value* begin = b.CreateMul(range, e.i64(kAttnRange));
@@ -158,7 +161,7 @@ void range_record(Emitter& e, const AttnSpec& spec, const Unit& unit, const Bloc
   Value* hi = b.CreateSelect(b.CreateICmpSLT(end, past), end, past);
   const ScratchLayout at = scratch_layout(spec);
   b.CreateCall(kernel, {scratch, e.at(scratch, at.p), partial, blocks.table, blocks.n, blocks.base,
-                        blocks.bytes, lo, hi, unit.pos, unit.kv_head, e.at(scratch, at.wide), bias});
+                        blocks.bytes, lo, hi, unit.pos, unit.kv_head, e.at(scratch, at.wide), bias, chosen});
 }
 
 Unit unit_of(Emitter& e, const AttnSpec& spec, const Args& a, Value* row, Value* head) {
@@ -166,22 +169,23 @@ Unit unit_of(Emitter& e, const AttnSpec& spec, const Args& a, Value* row, Value*
   return emit_unit(e, spec, a["step"], b.CreateAdd(b.CreateMul(row, e.i64(spec.kv_heads)), head));
 }
 
-// One row of `attn`, range by range.
+// One row of `attn` or `attn_chosen`, range by range. chosen: the row's positions, or null.
 void whole_row(Vec& v, const AttnSpec& spec, const Args& a, const Angles& angles, Value* row, Value* head,
-               Value* bias) {
+               Value* bias, Value* chosen) {
   Emitter& e = v.e();
   llvm::IRBuilder<>& b = e.b();
   const ScratchLayout at = scratch_layout(spec);
   Value* total = e.at(a["scratch"], at.total);
   Value* part = e.at(a["scratch"], at.part);
-  const Unit unit = unit_of(e, spec, a, row, head);
+  Unit unit = unit_of(e, spec, a, row, head);
+  if (spec.chosen > 0) unit.lo = e.i64(0), unit.last = e.i64(spec.chosen - 1);
   const Blocks blocks = emit_blocks(e, spec, a, unit);
   prepare_queries(v, spec, a, unit, angles);
   const Ranges ranges = ranges_of(e, unit);
-  range_record(e, spec, unit, blocks, a["scratch"], total, ranges.first, bias);
+  range_record(e, spec, unit, blocks, a["scratch"], total, ranges.first, bias, chosen);
   Value* next = b.CreateAdd(ranges.first, e.i64(1));
   e.for_range(next, b.CreateAdd(ranges.last, e.i64(1)), 1, [&](Value* range) {
-    range_record(e, spec, unit, blocks, a["scratch"], part, range, bias);
+    range_record(e, spec, unit, blocks, a["scratch"], part, range, bias, chosen);
     join(e, spec, total, part);
   });
   finish(v, spec, a, unit, total);
@@ -227,7 +231,19 @@ Value* run_length(Emitter& e, const AttnSpec& spec, Value* step, Value* row, Val
 llvm::Function* attn_append(Emitter& e, const AttnSpec& spec) { return append(e, spec, true); }
 llvm::Function* kv_append(Emitter& e, const AttnSpec& spec) { return append(e, spec, false); }
 
+// The same of rows that see all, and of those that don't.
+static AttnSpec dense(AttnSpec spec) {
+  spec.chosen = 0;
+  return spec;
+}
+static AttnSpec sparse(AttnSpec spec) {
+  spec.bf16 = spec.ints = false;
+  return spec;
+}
+
 std::int64_t attn_scratch_bytes(const Isa& isa, const AttnSpec& spec) {
+  if (spec.chosen > 0)
+    return std::max(attn_scratch_bytes(isa, dense(spec)), scratch_layout(sparse(spec)).bytes);
   if (spec.bf16) return attn_prompt_scratch_bytes(isa, spec);
   if (spec.ints) return scratch_layout(spec).bytes;
   return std::max(scratch_layout(spec).bytes, attn_rows_scratch_bytes(spec));
@@ -250,8 +266,8 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
     const std::int64_t most = spec.bf16 ? attn_prompt_most(e.isa(), spec) : attn_rows_most(spec);
     const std::int64_t least = spec.bf16 ? 1 : attn_rows_least(spec);
     // The units of one kv head are consecutive rows.
-    Value* bias = spec.buckets > 0 ? e.stack(spec.group() * kBiasFloats * 4)
-                                   : llvm::ConstantPointerNull::get(e.b().getPtrTy());
+    Value* null = llvm::ConstantPointerNull::get(e.b().getPtrTy());
+    Value* bias = spec.buckets > 0 ? e.stack(spec.group() * kBiasFloats * 4) : null;
     e.for_range(0, spec.kv_heads, 1, [&](Value* head) {
       if (spec.buckets > 0) spread_bias(e, spec, a["sinks"], head, bias);
       auto first_row = [&](Value* unit) {
@@ -265,7 +281,7 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
             b.CreateICmpSLT(row, in[0]), [&] { return in; },
             [&] {
               auto alone = [&] {
-                whole_row(v, spec, a, angles, row, head, bias);
+                whole_row(v, spec, a, angles, row, head, bias, null);
                 return Emitter::Values{b.CreateAdd(row, e.i64(1))};
               };
               if (spec.ints) return alone();
@@ -296,6 +312,51 @@ llvm::Function* attn(Emitter& e, const AttnSpec& spec) {
             });
       });
     });
+  });
+}
+
+llvm::Function* attn_chosen(Emitter& e, const AttnSpec& spec) {
+  check(spec);
+  GC_CHECK(spec.chosen > 0 && spec.rope.dims == 0 && !spec.q_norm, "queries are ready");
+  const std::vector<Arg> args = {in("q"),           i64("qs"),       in("q_norm_w"), in("rope_fine"),
+                                 in("rope_coarse"), in("sinks"),     out("y"),       i64("ys"),
+                                 i64("unit_begin"), i64("unit_end"), out("scratch"), in("chosen"),
+                                 i64("cs")};
+  return e.function(attn_name("attn_chosen", spec), with_state(args), [&, spec](const Args& a) {
+    Vec v(e);
+    llvm::IRBuilder<>& b = e.b();
+    llvm::Function* all = attn(e, dense(spec));
+    const Angles angles = make_angles(e, spec.rope);
+    Value* null = llvm::ConstantPointerNull::get(b.getPtrTy());
+    // Units are rows.
+    const auto sees_all = [&](Value* row) {
+      return b.CreateICmpSLT(emit_unit(e, spec, a["step"], row).pos, e.i64(spec.chosen));
+    };
+    const auto alone = [&](Value* row) {
+      whole_row(v, sparse(spec), a, angles, row, e.i64(0), null, e.at(a["chosen"], row, a["cs"]));
+      return b.CreateAdd(row, e.i64(1));
+    };
+    // Rows from `row` on that see all, together.
+    const auto together = [&](Value* row) {
+      Value* end = e.for_range(row, a["unit_end"], 1, {row}, [&](Value* i, const Emitter::Values& in) {
+        Value* on = b.CreateAnd(b.CreateICmpEQ(i, in[0]), sees_all(i));
+        return Emitter::Values{b.CreateAdd(in[0], b.CreateZExt(on, b.getInt64Ty()))};
+      })[0];
+      b.CreateCall(
+          all, {a["step"], a["group"], a["block_bytes"], a["state_offset"], a["q"], a["qs"], a["q_norm_w"],
+                a["rope_fine"], a["rope_coarse"], a["sinks"], a["y"], a["ys"], row, end, a["scratch"]});
+      return end;
+    };
+    e.for_range(a["unit_begin"], a["unit_end"], 1, {a["unit_begin"]},
+                [&](Value* row, const Emitter::Values& in) {
+                  return e.if_else(
+                      b.CreateICmpSLT(row, in[0]), [&] { return in; },
+                      [&] {
+                        return e.if_else(
+                            sees_all(row), [&] { return Emitter::Values{together(row)}; },
+                            [&] { return Emitter::Values{alone(row)}; });
+                      });
+                });
   });
 }
 
@@ -338,8 +399,8 @@ llvm::Function* attn_split(Emitter& e, const AttnSpec& spec) {
         const Blocks blocks = emit_blocks(e, key, a, unit);
         e.if_then(b.CreateICmpNE(index, before), [&] { prepare_queries(v, key, a, unit, angles); });
         Value* partial = e.at(a["partials"], item, attn_partial_bytes(key));
-        range_record(e, key, unit, blocks, a["scratch"], partial, range,
-                     llvm::ConstantPointerNull::get(e.b().getPtrTy()));
+        Value* null = llvm::ConstantPointerNull::get(e.b().getPtrTy());
+        range_record(e, key, unit, blocks, a["scratch"], partial, range, null, null);
       });
     };
     // A unit's first item is one that it has, and makes the queries for those that follow.

@@ -17,6 +17,11 @@
 // the row at pos stands at (pos + 1) / every - 1, the last one that is there. With `sums` a row of y has behind its values
 // for each head log(l) + m, of the whole with the sink; where nothing is there yet values 0 and kNoSum.
 //
+// With `chosen` a row whose position is that or more sees only so many positions, listed for it (choose.h), which count as
+// positions 0, 1, ... above: a block of 64 of them is gathered, side by side, before it is multiplied as any other. Rows before
+// that see all, as without. Gathering takes an element of each line of a block's keys, so it reads up to four times what it
+// needs; still a token at position 100,000 that sees 2,048 reads a tenth of what all would be.
+//
 // With spec.bf16, for prompt rows, the order and the rounding are another (prompt.cc), and so are they with spec.ints, for
 // generated rows, within a block (int_products.h); again a function of pos alone.
 //
@@ -51,11 +56,12 @@ struct AttnSpec {
   float eps = 0;  // of the norms
   RopeSpec rope;  // dims 0: none
   int kv_type = GC_KV_F16;
-  bool bf16 = false;             // prompt rows by products of bf16, where attn_has_bf16
-  bool ints = false;             // generated rows by integer products, where attn_has_ints
-  bool ring = false;             // the state's table is a ring
-  bool sums = false;             // out is F32
-  std::int64_t every = 0;        // of compressed states, without a window; 0: all positions are kept
+  bool bf16 = false;        // prompt rows by products of bf16, where attn_has_bf16
+  bool ints = false;        // generated rows by integer products, where attn_has_ints
+  bool ring = false;        // the state's table is a ring
+  bool sums = false;        // out is F32
+  std::int64_t chosen = 0;  // positions that a row sees, of those before it; one kv head, no window; 0: all
+  std::int64_t every = 0;   // of compressed states, without a window; 0: all positions are kept
   ir::Elem out = ir::Elem::F32;  // Q16: v_dim a multiple of 32
 
   std::int64_t group() const { return heads / kv_heads; }
@@ -94,7 +100,12 @@ llvm::Function* kv_append(Emitter& e, const AttnSpec& spec);
 //      i64 unit_begin, i64 unit_end, scratch): q rows begin with q [heads x k_dim] f32; y rows are [heads x v_dim].
 llvm::Function* attn(Emitter& e, const AttnSpec& spec);
 
-// Of one worker, 64-byte aligned; both for attn and attn_split.
+// As attn, with spec.chosen: `chosen` rows f32[spec.chosen], cs bytes apart, are the positions that a row sees, ascending.
+// Rows that don't see all are multiplied in f32 in both roles.
+// void(..., y, i64 ys, i64 unit_begin, i64 unit_end, scratch, chosen, i64 cs)
+llvm::Function* attn_chosen(Emitter& e, const AttnSpec& spec);
+
+// Of one worker, 64-byte aligned; for attn, attn_chosen and attn_split.
 std::int64_t attn_scratch_bytes(const Isa& isa, const AttnSpec& spec);
 
 // Ranges that the row at pos walks, and bytes of the partial result of one range of one unit.

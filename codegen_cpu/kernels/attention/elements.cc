@@ -259,6 +259,47 @@ void store_value(Vec& v, const AttnSpec& spec, Value* x, Value* values, Value* s
   throw_internal("KV type ", spec.kv_type);
 }
 
+llvm::Function* attn_gather(Emitter& e, const AttnSpec& spec) {
+  const int type = spec.kv_type;
+  const std::int64_t together = kv_together(type), element = kv_element_bytes(type);
+  const std::int64_t unit =
+      together * element;  // of what is summed over: dimensions of a key, positions of values
+  const std::int64_t values = kv_part_bytes(spec.k_dim, type);
+  const std::string name = cat("attn_gather_", kv_type_name(type), "_", spec.k_dim, "x", spec.v_dim);
+  const std::vector<Arg> args = {in("table"),  in("base"), i64("block_bytes"),
+                                 in("chosen"), i64("n"),   out("out")};
+  return e.function(name, args, [&](const Args& a) {
+    llvm::IRBuilder<>& b = e.b();
+    // `count` pieces of `bytes`, those of a position `at` apart.
+    const auto copy = [&](Value* from, Value* to, std::int64_t count, std::int64_t bytes, std::int64_t at) {
+      llvm::Type* piece = b.getIntNTy(static_cast<unsigned>(8 * bytes));
+      const auto align = static_cast<unsigned>(bytes);
+      e.for_range(0, count, 1, [&](Value* i) {
+        e.store(e.load(piece, e.at(from, i, at), align), e.at(to, i, at), align);
+      });
+    };
+    const auto value_row = [&](Value* part, Value* slot) {
+      Value* row = e.at(part, b.CreateUDiv(slot, e.i64(together)), spec.v_dim * unit, values);
+      return e.at(row, b.CreateURem(slot, e.i64(together)), element);
+    };
+    e.for_range(e.i64(0), a["n"], 1, [&](Value* i) {
+      Value* p = b.CreateFPToSI(e.load(e.f32(), e.at(a["chosen"], i, std::int64_t{4}), 4), b.getInt64Ty());
+      Value* entry = e.load(b.getInt32Ty(), e.at(a["table"], b.CreateLShr(p, 6), std::int64_t{4}), 4);
+      Value* block = e.at(a["base"], b.CreateZExt(entry, b.getInt64Ty()), a["block_bytes"]);
+      Value* slot = b.CreateAnd(p, e.i64(GC_KV_BLOCK - 1));
+      copy(e.at(block, slot, unit), e.at(a["out"], i, unit), (spec.k_dim + together - 1) / together, unit,
+           GC_KV_BLOCK * unit);
+      copy(value_row(block, slot), value_row(a["out"], i), spec.v_dim, element, unit);
+      for (const auto& [dim, part] :
+           {std::pair{spec.k_dim, std::int64_t{0}}, std::pair{spec.v_dim, values}}) {
+        const std::int64_t scales = part + kv_scales_offset(dim, type);
+        copy(e.at(block, slot, std::int64_t{2}, scales), e.at(a["out"], i, std::int64_t{2}, scales),
+             kv_scales(dim, type), 2, GC_KV_BLOCK * 2);
+      }
+    });
+  });
+}
+
 llvm::Function* attn_widen_keys(Emitter& e, const AttnSpec& spec) {
   const std::string name = cat("attn_widen_keys_", kv_type_name(spec.kv_type), "_", spec.k_dim);
   return e.function(name, {in("keys"), i64("begin"), i64("end"), out("wide")}, [&](const Args& a) {

@@ -40,10 +40,11 @@ class RangeEmitter {
     Value* last = b_.CreateLShr(b_.CreateSub(a_["hi"], e_.i64(1)), 6);
     Value* heads = e_.i64(s_.group());
     e_.for_range(first, b_.CreateAdd(last, e_.i64(1)), 1, [&](Value* block) {
-      Value* keys = emit_block(e_, s_, blocks_, block);
+      Value* keys = s_.chosen > 0 ? gathered(block) : emit_block(e_, s_, blocks_, block);
       Value* values = e_.at(keys, kv_part_bytes(s_.k_dim, s_.kv_type));
       const Tiles::Ahead values_ahead = {values, kv_part_bytes(s_.v_dim, s_.kv_type)};
-      const Tiles::Ahead keys_ahead = {next_keys(block), kv_part_bytes(s_.k_dim, s_.kv_type)};
+      Tiles::Ahead keys_ahead;
+      if (s_.chosen == 0) keys_ahead = {next_keys(block), kv_part_bytes(s_.k_dim, s_.kv_type)};
       Value* origin = b_.CreateShl(block, 6);
       Value* begin = maximum(b_.CreateSub(a_["lo"], origin), e_.i64(0));
       Value* end = minimum(b_.CreateSub(a_["hi"], origin), e_.i64(GC_KV_BLOCK));
@@ -86,6 +87,16 @@ class RangeEmitter {
   Value* maximum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSGT(a, b), a, b); }
   Value* minimum(Value* a, Value* b) { return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b); }
   Value* f32_at(Value* base, Value* i) { return e_.at(base, i, std::int64_t{4}); }
+
+  // The listed positions of a block, in scratch.
+  Value* gathered(Value* block) {
+    Value* origin = b_.CreateShl(block, 6);
+    Value* n = minimum(b_.CreateSub(a_["hi"], origin), e_.i64(GC_KV_BLOCK));
+    Value* out = e_.at(a_["wide"], Tiles::wide_bytes(s_));
+    b_.CreateCall(attn_gather(e_, s_), {blocks_.table, blocks_.base, blocks_.bytes,
+                                        e_.at(a_["chosen"], origin, std::int64_t{4}), n, out});
+    return out;
+  }
 
   // Of the block after this one, where the table has one.
   Value* next_keys(Value* block) {
@@ -134,7 +145,9 @@ class RangeEmitter {
 }  // namespace
 
 std::int64_t attn_wide_bytes(const AttnSpec& spec) {
-  return spec.ints ? IntProducts::scratch_bytes(spec) : Tiles::wide_bytes(spec);
+  if (spec.ints) return IntProducts::scratch_bytes(spec);
+  const std::int64_t block = spec.chosen > 0 ? kv_head_bytes(spec.k_dim, spec.v_dim, spec.kv_type) : 0;
+  return Tiles::wide_bytes(spec) + (block + 63) / 64 * 64;
 }
 
 llvm::Function* attn_range(Emitter& e, const AttnSpec& spec) {
@@ -145,9 +158,10 @@ llvm::Function* attn_range(Emitter& e, const AttnSpec& spec) {
   inner.out = ir::Elem::F32;
   inner.scale = 1;
   inner.window = inner.every = 0;
+  inner.chosen = std::min<std::int64_t>(1, spec.chosen);
   const std::vector<Arg> args = {in("q"),        out("p"),           out("partial"), in("table"), i64("n"),
                                  in("base"),     i64("block_bytes"), i64("lo"),      i64("hi"),   i64("pos"),
-                                 i64("kv_head"), out("wide"),        in("bias")};
+                                 i64("kv_head"), out("wide"),        in("bias"),     in("chosen")};
   return e.function(attn_name("attn_range", inner), args,
                     [&](const Args& a) { RangeEmitter(e, inner, a).emit(); });
 }

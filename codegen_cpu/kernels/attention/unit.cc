@@ -36,6 +36,7 @@ std::string attn_name(const char* kernel, const AttnSpec& spec) {
   if (spec.sinks) name += "_sinks";
   if (spec.sums) name += "_sums";
   if (spec.every > 0) name += cat("_every", spec.every);
+  if (spec.chosen > 0) name += cat("_chosen", spec.chosen);
   return name + elem_suffix(spec.out);
 }
 

@@ -59,8 +59,8 @@ llvm::Function* attn_join(Emitter& e, std::int64_t queries, std::int64_t v_dim);
 void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, llvm::Value* maxima,
                  llvm::Value* sums, llvm::Value* values);
 
-// void(q, p, partial, table, i64 n, base, i64 block_bytes, i64 lo, i64 hi, i64 pos, i64 kv_head, wide): the record of
-// positions [lo, hi), which lie in one range, for the row at pos. q: f32[group][k_dim] ready for the product; p: f32[group][64] and wide:
+// void(q, p, partial, table, i64 n, base, i64 block_bytes, i64 lo, i64 hi, i64 pos, i64 kv_head, wide, bias, chosen): the
+// record of positions [lo, hi), which lie in one range, for the row at pos; with spec.chosen [lo, hi) of those listed. q: f32[group][k_dim] ready for the product; p: f32[group][64] and wide:
 // attn_wide_bytes() scratch, of spec.ints with the queries in it (int_products.h).
 llvm::Function* attn_range(Emitter& e, const AttnSpec& spec);
 std::int64_t attn_wide_bytes(const AttnSpec& spec);

@@ -35,19 +35,15 @@ Form deepseek_form(const File& file, const char* name) {
 LoadedModel load_deepseek2(const File& file) { return load_dense(file, deepseek_form(file, "deepseek2")); }
 LoadedModel load_mistral4(const File& file) { return load_dense(file, deepseek_form(file, "mistral4")); }
 
-// An indexer chooses the positions that a token sees, which are all of them up to indexer.top_k: further ones are
-// refused.
 LoadedModel load_deepseek32(const File& file) {
   Form form = deepseek_form(file, "deepseek32");
-  form.reach = Keys(file, form.name).size("attention.indexer.top_k");
-  form.indexed = true;
+  form.indexer = {.there = true};
   return load_dense(file, form);
 }
 
 LoadedModel load_glm_dsa(const File& file) {
   Form form = deepseek_form(file, "glm-dsa");
-  form.reach = Keys(file, form.name).size("attention.indexer.top_k");
-  form.indexed = true;
+  form.indexer = {.there = true, .owners = Form::Indexer::Owners::Fourth, .turn = Form::Turn::Pairs};
   form.experts.sigmoid_unless_said = true;
   return load_dense(file, form);
 }
@@ -63,8 +59,7 @@ LoadedModel load_dots3note(const File& file) {
   form.slides = form.local_scaled = true;
   form.temper_key = false;
   form.gates = Form::Gates::OfHeads;
-  form.reach = keys.size("attention.indexer.top_k");
-  form.indexed = true;
+  form.indexer = {.there = true, .owners = Form::Indexer::Owners::ByKey};
   form.latent = {.there = true, .key_norm = true, .local_sizes = true};
   return load_dense(file, form);
 }
@@ -76,8 +71,12 @@ LoadedModel load_hy_v4(const File& file) {
   form.temper_key = false;
   form.gates = Form::Gates::OfValues;
   form.sinks = Form::Sinks::IfThere;
-  form.indexed = file.get_u32(keys.full("attention.indexer.top_k"), 0) > 0;
-  if (form.indexed) form.reach = keys.size("attention.indexer.top_k");
+  if (file.get_u32(keys.full("attention.indexer.top_k"), 0) > 0)
+    form.indexer = {.there = true,
+                    .owners = Form::Indexer::Owners::ByKey,
+                    .turn = Form::Turn::Pairs,
+                    .turns_end = true,
+                    .eps = 0};
   form.latent = {.there = true};
   form.hyper = true;
   form.head = Form::Head::Own;

@@ -1,8 +1,8 @@
 // DeepSeek 4: attention to a window and to compressed rows beyond it (compiler/blocks/compressed.h), in layers that
 // attention.compress_ratios says: 0 the window alone, 4 rows of eight tokens each half of which the next one shares, 128 rows
 // of their own tokens; those layers turn by another base, which YaRN stretches. Four residual streams that mix, and experts,
-// which the first hash_layer_count layers choose by the token alone. Of the rows of 4 an indexer chooses among more than
-// indexer.top_k: up to there all are seen, where the context ends. exp_probs_b_vl is for images.
+// which the first hash_layer_count layers choose by the token alone. Of the rows of 4 an indexer chooses indexer.top_k.
+// exp_probs_b_vl is for images.
 #include <cmath>
 #include <utility>
 
@@ -32,7 +32,8 @@ struct Sizes {
   DecoderSizes s;
   std::int64_t q_rank = 0, window = 0, groups = 0, out_rank = 0, hash_layers = 0;
   std::vector<std::int64_t> ratios;
-  ir::RopeArgs near, far;  // of layers without and with compressed rows
+  std::int64_t chosen = 0;  // rows of 4 tokens that are seen; 0: all
+  ir::RopeArgs near, far;   // of layers without and with compressed rows
   ExpertSizes experts;
 };
 
@@ -71,11 +72,12 @@ Sizes read_keys(const Keys& keys, std::vector<std::string>& warnings) {
     indexed = indexed || ratio == kIndexed;
   }
   if (indexed) {
-    const std::int64_t reach = kIndexed * keys.size("attention.indexer.top_k");
-    k.near.limit = k.far.limit = reach;
-    if (reach < k.s.n_ctx_train)
-      warnings.push_back(cat("sparse attention is not supported yet: the context ends at ", reach,
-                             " tokens, up to where it sees all, the model was made for ", k.s.n_ctx_train));
+    const std::int64_t used = keys.size("attention.indexer.top_k"), reach = kIndexed * used;
+    if (reach < k.s.n_ctx_train) {
+      k.chosen = used;
+    } else {  // the whole context is seen: nothing chooses
+      k.near.limit = k.far.limit = reach;
+    }
   }
   k.experts = expert_sizes(keys, kForm, k.s.n_layer);
   if (k.experts.weights == ir::RouteArgs::Weights::SoftmaxOfChosen && k.hash_layers > 0)
@@ -83,8 +85,32 @@ Sizes read_keys(const Keys& keys, std::vector<std::string>& warnings) {
   return k;
 }
 
-blocks::CompressedAttention attention_of(Tensors& tensors, const std::string& prefix, const Sizes& k,
-                                         std::int64_t i) {
+// STEM_kv, STEM_gate, STEM_ape, STEM_norm: rows of `dim`, of halves with `overlap`.
+blocks::Compressor compressor_of(Tensors& tensors, const std::string& stem, const DecoderSizes& s,
+                                 std::int64_t every, std::int64_t dim, bool overlap) {
+  const std::int64_t columns = overlap ? 2 * dim : dim;
+  return {.dim = dim,
+          .values = tensors.linear(stem + "_kv", columns, s.n_embd),
+          .scores = tensors.linear(stem + "_gate", columns, s.n_embd),
+          .ape = tensors.floats(stem + "_ape.weight", every, columns),
+          .norm = tensors.rms_norm(stem + "_norm", dim, s.eps)};
+}
+
+void read_index(const Keys& keys, Tensors& tensors, const std::string& prefix, const Sizes& k,
+                blocks::CompressedAttention& a) {
+  const std::int64_t dim = keys.size("attention.indexer.key_length");
+  if (dim < k.far.dims || dim % 2 != 0)
+    keys.fail("attention.indexer.key_length", cat("expected an even number of at least the ", k.far.dims,
+                                                  " dimensions that turn, found ", dim));
+  a.index.n_head = keys.size("attention.indexer.head_count");
+  a.index.used = k.chosen;
+  a.index.q = tensors.linear(prefix + "indexer.attn_q_b", a.index.n_head * dim, k.q_rank);
+  a.index.weights = tensors.linear(prefix + "indexer.proj", a.index.n_head, k.s.n_embd);
+  a.index.comp = compressor_of(tensors, prefix + "indexer_compressor", k.s, a.every, dim, a.overlap);
+}
+
+blocks::CompressedAttention attention_of(const Keys& keys, Tensors& tensors, const std::string& prefix,
+                                         const Sizes& k, std::int64_t i) {
   const DecoderSizes& s = k.s;
   const std::int64_t n_head = s.heads[i].n_head, dim = s.heads[i].k_dim, every = k.ratios[i];
   blocks::CompressedAttention a{.n_head = n_head, .dim = dim, .window = k.window};
@@ -101,12 +127,11 @@ blocks::CompressedAttention attention_of(Tensors& tensors, const std::string& pr
   a.out_b = tensors.linear(prefix + "attn_output_b", s.n_embd, k.groups * k.out_rank);
   if (every == 0) return a;
   a.every = every, a.overlap = every == kIndexed;
-  const std::int64_t columns = a.overlap ? 2 * dim : dim;
-  const std::string comp = prefix + "attn_compressor_";
-  a.comp_values = tensors.linear(comp + "kv", columns, s.n_embd);
-  a.comp_scores = tensors.linear(comp + "gate", columns, s.n_embd);
-  a.comp_ape = tensors.floats(comp + "ape.weight", every, columns);
-  a.comp_norm = tensors.rms_norm(comp + "norm", dim, s.eps);
+  a.comp = compressor_of(tensors, prefix + "attn_compressor", s, every, dim, a.overlap);
+  if (every == kIndexed && k.chosen > 0) {
+    read_index(keys, tensors, prefix, k, a);
+    return a;
+  }
   for (const char* part : {"indexer.", "indexer_compressor_"}) tensors.ignore_all(prefix + part);
   return a;
 }
@@ -128,7 +153,7 @@ Layer layer_of(const Keys& keys, Tensors& tensors, const Sizes& k, std::int64_t 
           .ffn_hyper = hyper_of(tensors, keys, prefix + "hc_ffn", k.s, Streams::Mixing),
           .attn_norm = tensors.rms_norm(prefix + "attn_norm", k.s.n_embd, k.s.eps),
           .ffn_norm = tensors.rms_norm(prefix + "ffn_norm", k.s.n_embd, k.s.eps),
-          .attn = attention_of(tensors, prefix, k, i),
+          .attn = attention_of(keys, tensors, prefix, k, i),
           .moe = moe_of(tensors, prefix, k, i)};
 }
 

@@ -33,6 +33,8 @@ struct Shared {
   bool ahead = false;              // later positions are seen too
   ir::RopeArgs rope, local_rope;
   LatentSizes latent, local_latent;  // where the form has it
+  std::vector<bool> indexers;        // layers that choose positions; empty: attention isn't sparse
+  std::int64_t reach = 0;            // Form::reach
   blocks::Residuals residuals;
   double gate_cap = 0, up_cap = 0;
   std::vector<blocks::Xielu> xielu;  // of each layer, where the form has it
@@ -144,6 +146,15 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
   if (f.latent.there) {
     k.latent = latent_sizes(keys, f, k.rope, /*local=*/false);
     k.local_latent = f.latent.local_sizes ? latent_sizes(keys, f, k.local_rope, /*local=*/true) : k.latent;
+  }
+  k.reach = f.reach;
+  if (f.indexer.there) {
+    const std::int64_t used = keys.size("attention.indexer.top_k");
+    if (used < k.s.n_ctx_train) {
+      k.indexers = indexer_owners(keys, f, k.s.n_layer, k.s.n_ctx_train);
+    } else {
+      k.reach = used;  // the whole context is seen: nothing chooses
+    }
   }
   if (f.residuals) {
     const std::uint32_t every = keys.file().get_u32(keys.full("attn_res.block_size"), 0);
@@ -311,19 +322,35 @@ blocks::Ffn ffn_of(Tensors& tensors, const Form& f, const std::string& prefix, s
   return ffn;
 }
 
-blocks::LatentAttention latent_attention_of(Tensors& tensors, const Form& f, const Shared& k,
-                                            std::int64_t layer) {
+// Whether an indexer stands in this layer or in one before it, none of which slides.
+bool choosing(const Shared& k, std::int64_t layer) {
+  for (std::int64_t i = 0; i <= layer && !k.indexers.empty(); ++i)
+    if (k.indexers[static_cast<std::size_t>(i)] && k.windows[static_cast<std::size_t>(i)] == 0) return true;
+  return false;
+}
+
+blocks::LatentAttention latent_attention_of(const Keys& keys, Tensors& tensors, const Form& f,
+                                            const Shared& k, std::int64_t layer) {
   const bool slides = k.windows[layer] > 0;
   const std::string prefix = layer_prefix(layer);
   blocks::LatentAttention a = latent_of(tensors, f, slides ? k.local_latent : k.latent, prefix,
                                         k.s.heads[layer].n_head, k.s.n_embd, k.s.eps);
   if (turns(f, k, layer)) a.rope = slides ? k.local_rope : k.rope;
-  if (!a.rope) a.reach = f.reach;  // which RoPE's tables bound else
+  if (!a.rope) a.reach = k.reach;  // which RoPE's tables bound else
   a.temper = k.temper;
   a.window = k.windows[layer];
   a.sinks = sinks_of(tensors, f, prefix, a.n_head);
   a.gate = gate_of(tensors, f, prefix, a.n_head, a.n_head * a.v_dim, k.s.n_embd);
   a.gate_fn = f.gate_fn;
+  a.sparse = !k.indexers.empty() && !slides;
+  if (!a.sparse) return a;
+  if (!a.absorbed() || !a.q_a)
+    keys.unsupported("attention.indexer.top_k",
+                     "sparse attention needs key_length_mla, value_length_mla and q_lora_rank");
+  if (!choosing(k, layer))
+    keys.fail("attention.indexer.types", cat("layer ", layer, " has no indexer, and none is before it"));
+  if (k.indexers[static_cast<std::size_t>(layer)])
+    a.indexer = indexer_of(keys, tensors, f, k.rope, prefix, k.latent.q_rank, k.s.n_embd, k.s.eps);
   return a;
 }
 
@@ -349,11 +376,11 @@ void feed_forward(Tensors& tensors, const Form& f, const Shared& k, std::int64_t
 
 // The context is as long as the graph is right.
 void limit_reach(const Form& f, Shared& k, std::vector<std::string>& warnings) {
-  if (f.reach == 0) return;
+  if (k.reach == 0) return;
   for (ir::RopeArgs* rope : {&k.rope, &k.local_rope})
-    rope->limit = rope->limit == 0 ? f.reach : std::min(rope->limit, f.reach);
-  if (f.indexed && f.reach < k.s.n_ctx_train)
-    warnings.push_back(cat("sparse attention is not supported yet: the context ends at ", f.reach,
+    rope->limit = rope->limit == 0 ? k.reach : std::min(rope->limit, k.reach);
+  if (f.indexed && k.reach < k.s.n_ctx_train)
+    warnings.push_back(cat("sparse attention is not supported yet: the context ends at ", k.reach,
                            " tokens, up to where it sees all, the model was made for ", k.s.n_ctx_train));
 }
 
@@ -368,7 +395,7 @@ blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const 
     const bool none = f.first_unnormed && i == 0 && !tensors.has(l.prefix + f.attn_norm + ".weight");
     if (!none) l.attn_norm = norm_of(tensors, f, l.prefix, f.attn_norm, s);
     if (attends && f.latent.there) {
-      l.latent = latent_attention_of(tensors, f, k, i);
+      l.latent = latent_attention_of(keys, tensors, f, k, i);
     } else if (attends) {
       l.attn = attention_of(tensors, f, k, i);
     }
@@ -390,7 +417,7 @@ blocks::Layer layer_of(const Keys& keys, Tensors& tensors, const Form& f, const 
     l.attn_score = tensors.matrix(l.prefix + "attn_res_score.weight", 1, s.n_embd);
     l.ffn_score = tensors.matrix(l.prefix + "ffn_res_score.weight", 1, s.n_embd);
   }
-  if (f.indexed) tensors.ignore_all(l.prefix + "indexer");
+  if (f.indexed || (f.indexer.there && !l.latent.indexer)) tensors.ignore_all(l.prefix + "indexer");
   if (k.residual_scale > 0) l.branch_scale = k.residual_scale;
   return l;
 }
@@ -447,13 +474,13 @@ LoadedModel load_dense(const File& file, const Form& f) {
   if (positions.valid()) x = b.add(x, b.embed_position(positions, "pos_embd"), "inp_pos");
   x = norm(b, x, token_norm, "inp_norm");
   if (f.hyper || f.hyper_mixes) x = blocks::spread(b, x, keys.size("hyper_connection.count"), "inp_");
-  blocks::KeptResiduals kept;
+  blocks::Kept kept;
   for (std::int64_t i = 0; i < s.n_layer; ++i) {
     b.begin_layer(x);
     x = layer(b, x, layers[i], i, &kept);
   }
   b.end_layers(x);
-  if (k.residuals) x = blocks::read_residuals(b, x, kept, k.residuals, output_score, "output_res_");
+  if (k.residuals) x = blocks::read_residuals(b, x, kept.residuals, k.residuals, output_score, "output_res_");
   x = b.select(x, "outputs");
   if (f.hyper) x = blocks::hyper_read(b, x, head_hyper, "hc_head_").x;
   if (f.hyper_mixes) x = blocks::stream_mean(b, x, keys.size("hyper_connection.count"), "hc_mean");

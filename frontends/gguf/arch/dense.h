@@ -106,6 +106,19 @@ struct Form {
     bool local_sizes = false;  // sliding layers have sizes of their own: *_swa
   } latent;
 
+  // Latent attention to the positions alone that an indexer chooses, of more than indexer.top_k (latent.h).
+  struct Indexer {
+    bool there = false;
+    enum class Owners {
+      All,  // every layer has its own
+      ByKey,  // those that indexer.types says, which has to be there; the others see what the last one before them chose
+      Fourth,  // the same, where there is no key 0, 1, 2, 6, 10, ..., of contexts below a million all
+    } owners = Owners::All;
+    Turn turn = Turn::Halves;
+    bool turns_end = false;  // what turns is a head's end
+    double eps = 1e-6;       // of the keys' norm; 0: that of the others
+  } indexer;
+
   // Recurrent layers: those without key heads, or those that attention.recurrent_layers or full_attention_interval say, or
   // all where the mixer stands beside attention. Reads a layer's tensors.
   using MixerOf = blocks::Mixer (*)(const Keys&, Tensors&, const DecoderSizes&, const std::string& prefix);

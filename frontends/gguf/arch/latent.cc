@@ -81,4 +81,43 @@ blocks::LatentAttention latent_of(Tensors& tensors, const Form& form, const Late
   return a;
 }
 
+blocks::Indexer indexer_of(const Keys& keys, Tensors& tensors, const Form& form, const ir::RopeArgs& rope,
+                           const std::string& prefix, std::int64_t q_rank, std::int64_t n_embd, double eps) {
+  const std::string stem = prefix + "indexer.";
+  const std::int64_t n_head = keys.size("attention.indexer.head_count"),
+                     dim = keys.size("attention.indexer.key_length");
+  if (dim < rope.dims || dim % 2 != 0)
+    keys.fail("attention.indexer.key_length", cat("expected an even number of at least the ", rope.dims,
+                                                  " dimensions that turn, found ", dim));
+  blocks::Indexer i{.n_head = n_head,
+                    .dim = dim,
+                    .used = keys.size("attention.indexer.top_k"),
+                    .q = tensors.linear(stem + "attn_q_b", n_head * dim, q_rank),
+                    .k = tensors.linear(stem + "attn_k", dim, n_embd),
+                    .k_norm = tensors.norm(blocks::Norm::Kind::Layer, stem + "k_norm", dim,
+                                           form.indexer.eps > 0 ? form.indexer.eps : eps),
+                    .weights = tensors.linear(stem + "proj", n_head, n_embd),
+                    .rope = rope,
+                    .turns_end = form.indexer.turns_end};
+  i.rope.neox = form.indexer.turn == Form::Turn::Halves;
+  return i;
+}
+
+std::vector<bool> indexer_owners(const Keys& keys, const Form& form, std::int64_t n_layer,
+                                 std::int64_t n_ctx_train) {
+  constexpr const char* kTypes = "attention.indexer.types";
+  constexpr std::int64_t kShared = std::int64_t{1} << 20;  // contexts of models whose layers share
+  using Owners = Form::Indexer::Owners;
+  const Owners owners = form.indexer.owners;
+  std::vector<bool> own(static_cast<std::size_t>(n_layer), true);
+  if (owners == Owners::ByKey && !keys.has(kTypes))
+    keys.fail(kTypes, "missing: which layers have an indexer?");
+  if (owners != Owners::All && keys.has(kTypes)) {
+    own = keys.flags(kTypes, n_layer, true);
+  } else if (owners == Owners::Fourth && n_ctx_train >= kShared) {
+    for (std::int64_t i = 2; i < n_layer; ++i) own[static_cast<std::size_t>(i)] = i % 4 == 2;
+  }
+  return own;
+}
+
 }  // namespace gc::gguf

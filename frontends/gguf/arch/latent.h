@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "compiler/blocks/latent.h"
 #include "frontends/gguf/arch/dense.h"
@@ -28,5 +29,12 @@ LatentSizes latent_sizes(const Keys& keys, const Form& form, ir::RopeArgs& rope,
 blocks::LatentAttention latent_of(Tensors& tensors, const Form& form, const LatentSizes& sizes,
                                   const std::string& prefix, std::int64_t n_head, std::int64_t n_embd,
                                   double eps);
+
+// indexer.head_count, .key_length and .top_k; indexer.attn_q_b, .attn_k, .k_norm, .proj. rope: of the layer's heads.
+blocks::Indexer indexer_of(const Keys& keys, Tensors& tensors, const Form& form, const ir::RopeArgs& rope,
+                           const std::string& prefix, std::int64_t q_rank, std::int64_t n_embd, double eps);
+// Which layers have an indexer.
+std::vector<bool> indexer_owners(const Keys& keys, const Form& form, std::int64_t n_layer,
+                                 std::int64_t n_ctx_train);
 
 }  // namespace gc::gguf
