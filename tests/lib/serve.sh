@@ -3,6 +3,7 @@ server_pid=
 
 # start_server PROGRAM [flags]: on a free port of the loopback; sets `url` and `server_pid`. Its output is in $work/serve.log.
 start_server() {
+  : >"$work/serve.log"  # else the line of the server before may be read until this one's shell has opened the file
   "$@" --port 0 2>"$work/serve.log" &
   server_pid=$!
   local tries=0

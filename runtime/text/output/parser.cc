@@ -214,7 +214,7 @@ OutputParser::Step OutputParser::text() {
     bool cut = false;
     const Mark* mark = find_mark(rest, from, &at, &cut);
     const size_t plain_bytes = mark || cut ? at : rest.size();
-    if (plain_bytes > from || !mark) {
+    if (plain_bytes > 0) {  // a mark right behind one that was plain included
       if (!put_text(rest.sub(0, plain_bytes))) return no_memory();
       take(plain_bytes);
       rest = unread();

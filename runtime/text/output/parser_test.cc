@@ -116,6 +116,9 @@ TEST(OutputParser, FormatsWithoutPublishedCalls) {
   EXPECT_EQ(read("olmo3", "<function_calls>\nf(n=1)\nnow()\n</function_calls>"), R"(|f {"n":1}|now {})");
   EXPECT_EQ(read("functionary-v3.2", "all\nSure >>> yes.>>>f\n{\"n\": 1}>>>now\n{}"),
             R"(Sure >>> yes.|f {"n": 1}|now {})");
+  // Marks that overlap: each has its turn.
+  EXPECT_EQ(read("functionary-v3.2", "all\nx >>>>> y"), "x >>>>> y");
+  EXPECT_EQ(read("functionary-v3.2", "all\nx >>>>f\n{\"n\": 1}"), R"(x >|f {"n": 1})");
 }
 
 TEST(OutputParser, Objects) {
