@@ -175,7 +175,7 @@ AttnSpec attn_spec(const Graph& graph, const Op& op, int kv_type) {
   }
   s.kv_type = kv_type;
   s.ring = graph.state(op.state).kind == ir::State::Kind::KvRing;
-  s.sums = op.kind == OpKind::attention_sums || op.i64_or(AttrName::sums, 0) != 0;
+  s.sums = ir::gives_sums(op);
   if (op.kind == OpKind::attention_chosen) s.chosen = graph.value(op.inputs[3]).type.dims[1].size;
   if (graph.state(op.state).kind == ir::State::Kind::KvLatent) s.every = graph.state(op.state).window;
   return s;
@@ -394,9 +394,12 @@ int64_t CpuBackend::worker_scratch(const Graph& graph, const Op& op) const {
   if (op.kind == OpKind::experts_in) return experts_scratch_bytes(experts_in_spec(graph, op));
   if (op.kind == OpKind::experts_out) return experts_scratch_bytes(experts_out_spec(graph, op));
   int64_t bytes = 0;
-  for (int kv_type = 0; op.kind == OpKind::choose_positions && kv_type < int{GC_KV_TYPES}; ++kv_type)
-    bytes = std::max(bytes, choose_scratch_bytes(choose_spec(graph, op, kv_type)));
-  if (!attends(op.kind)) return bytes;
+  if (op.kind == OpKind::choose_positions) {
+    for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type)
+      bytes = std::max(bytes, choose_scratch_bytes(choose_spec(graph, op, kv_type)));
+    return bytes;
+  }
+  if (!attends(op.kind)) return 0;
   for (int kv_type = 0; kv_type < int{GC_KV_TYPES}; ++kv_type) {
     AttnSpec spec = attn_spec(graph, op, kv_type);
     bytes = std::max(bytes, attn_scratch_bytes(isa_, spec));

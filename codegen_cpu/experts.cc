@@ -78,8 +78,8 @@ llvm::Function* gather(Emitter& e, std::int64_t bytes) {
       });
 }
 
-// void(gate, up, i64 stride, gate_scale, up_scale, gate_bias, up_bias, weight, y, i64 begin, i64 columns, i64 rows): columns [begin, begin +
-// columns) of y's rows from their products.
+// void(gate, up, i64 stride, gate_scale, up_scale, gate_bias, up_bias, weight, y, i64 begin, i64 columns, i64 rows):
+// columns [begin, begin + columns) of y's rows from their products.
 llvm::Function* join(Emitter& e, const ExpertsInSpec& s) {
   const std::int64_t unit = s.out == ir::Elem::Q16 ? 32 : 16, bytes = row_bytes(s.out, s.n);
   std::string name =

@@ -4,7 +4,6 @@
 #include <exception>
 #include <filesystem>
 #include <span>
-#include <thread>
 
 #include "codegen_cuda/backend.h"
 #include "codegen_cuda/image.h"
@@ -52,8 +51,7 @@ std::vector<cuda::CompiledFor> compile_all(const std::string& source,
         errors[i] = std::current_exception();
       }
   };
-  const size_t processors = std::max(1u, std::thread::hardware_concurrency());
-  run_on_threads(static_cast<int>(std::min(archs.size(), processors)), work);
+  run_on_threads(std::min(static_cast<int>(archs.size()), processors()), work);
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   return all;

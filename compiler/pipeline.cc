@@ -5,7 +5,6 @@
 #include <fstream>
 #include <functional>
 #include <iomanip>
-#include <thread>
 
 #include "codegen_cpu/backend.h"
 #include "codegen_cpu/describe.h"
@@ -14,6 +13,7 @@
 #include "codegen_cpu/tune.h"
 #include "compiler/base/error.h"
 #include "compiler/base/mapped_file.h"
+#include "compiler/base/parallel.h"
 #include "compiler/base/progress.h"
 #include "compiler/base/timing.h"
 #include "compiler/cuda.h"
@@ -119,8 +119,6 @@ void print(const Options& options, std::ostream& out, const std::string& text) {
   file.append(text);
   file.commit();
 }
-
-int threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
 cpu::HeadStreams head_streams(HeadLayout layout) {
   switch (layout) {
@@ -381,7 +379,7 @@ class Compilation {
     int i = 0;
     gc_hash_state hash;
     gc_hash_init(&hash);
-    for (const std::string& object : cpu::compile_objects(*module, isa, cpu::shards_of(plan), threads())) {
+    for (const std::string& object : cpu::compile_objects(*module, isa, cpu::shards_of(plan), processors())) {
       gc_hash_update(&hash, object.data(), object.size());
       input_.objects.push_back({cat(isa.name, ".", i++, ".o"), bytes_of(object)});
     }

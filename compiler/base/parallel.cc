@@ -1,10 +1,13 @@
 #include "compiler/base/parallel.h"
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 namespace gc {
+
+int processors() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
 void run_on_threads(int threads, const std::function<void()>& work) {
   std::vector<std::thread> pool;

@@ -5,6 +5,9 @@
 
 namespace gc {
 
+// Of this machine, at least 1.
+int processors();
+
 // Runs `work` on the caller's thread and on up to `threads` - 1 more, and returns when all of them are done. `work`
 // takes its next item from a counter that all share, so whatever number runs does everything: where the system has
 // no more threads or address space, fewer run. `work` must not throw.

@@ -5,11 +5,13 @@
 //   absorbed  q_h = [k_b[h] q_nope_h | q_pe_h], key = [latent | k_pe], value = latent, out_h = v_b[h] (sum of latents)
 //   plain     [k_nope_h | v_h] = kv_b latent, key_h = [k_nope_h | k_pe]
 //
-// With an indexer a token sees the positions alone that its scores choose (ops.def: choose_positions): heads of their own, made
-// of the query's latent and the layer's input. Layers without one may see those of the last layer before them that has one.
+// With an indexer a token sees the positions alone that its scores choose (ops.def: choose_positions): heads of their own,
+// made of the query's latent and the layer's input. Layers without one may see those of the last layer before them that has
+// one.
 //
-// Names of the values, after the layer's prefix: q_a q_a_norm q q_nope q_pe q_rope q_absorbed q_full (absorbed), kv_a
-// kv_c (the latent, normed), k_pe k_rope k, index_q index_k index_weights chosen, attn_latent (absorbed), attn_out attn_gated attn_proj.
+// Names of the values, after the layer's prefix: q_a q_a_norm q q_nope q_pe q_rope q_absorbed q_full (absorbed), kv_a kv_c
+// (the latent, normed), k_pe k_rope k, index_q index_k index_weights chosen, attn_latent (absorbed), attn_out attn_gated
+// attn_proj.
 #pragma once
 
 #include <optional>

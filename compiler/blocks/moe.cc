@@ -3,14 +3,17 @@
 namespace gc::blocks {
 namespace {
 
+// Routing weights times a factor of each expert, where there are factors.
+ir::ValueId scaled(ir::Builder& b, ir::ValueId weights, ir::WeightId factors, const std::string& name) {
+  return factors.valid() ? b.weigh(weights, factors, name) : weights;
+}
+
 ir::ValueId gated_shared(ir::Builder& b, ir::ValueId x, const Moe& m, const std::string& prefix) {
   const ir::ValueId gate = linear(b, x, m.shared_gate, prefix + "ffn_shexp_logit");
   const ir::ValueId weight =
       b.route(gate, {.used = 1, .weights = ir::RouteArgs::Weights::Sigmoid}, prefix + "ffn_shexp_gate");
   const ir::ValueId h = b.experts_in(x, weight, m.gated_shared, prefix + "ffn_shexp_act");
-  const ir::ValueId out_weight = m.gated_shared_scale.valid()
-                                     ? b.weigh(weight, m.gated_shared_scale, prefix + "ffn_shexp_out_gate")
-                                     : weight;
+  const ir::ValueId out_weight = scaled(b, weight, m.gated_shared_scale, prefix + "ffn_shexp_out_gate");
   return b.experts_out(h, out_weight, m.gated_shared_down, {}, /*weigh=*/true, prefix + "ffn_shexp_out");
 }
 
@@ -21,8 +24,7 @@ ir::ValueId moe(ir::Builder& b, ir::ValueId x, ir::ValueId routed, const Moe& m,
   const ir::ValueId weights = b.route(logits, m.route, prefix + "ffn_moe_weights");
   const ir::ValueId seen = m.latent_in ? linear(b, x, m.latent_in, prefix + "ffn_latent") : x;
   const ir::ValueId h = b.experts_in(seen, weights, m.experts, prefix + "ffn_moe_act");
-  const ir::ValueId out_weights =
-      m.out_scale.valid() ? b.weigh(weights, m.out_scale, prefix + "ffn_moe_out_weights") : weights;
+  const ir::ValueId out_weights = scaled(b, weights, m.out_scale, prefix + "ffn_moe_out_weights");
   ir::ValueId y =
       b.experts_out(h, out_weights, m.down, m.down_bias, !m.experts.weigh, prefix + "ffn_moe_out");
   if (m.second_down.valid()) {

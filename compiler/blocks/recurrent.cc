@@ -12,6 +12,27 @@ ValueId gated(ir::Builder& b, ValueId z, ValueId y, const std::string& prefix) {
   return b.mul(b.act(z, ir::Fn::silu, prefix + "ssm_z_act"), y, prefix + "ssm_gated");
 }
 
+// x and z [T, inner], the low rank of dt, key and query [T, state].
+struct ScanInput {
+  ValueId x, z, low, key, query;
+};
+
+// The scan of Mamba and PLaMo 2 and what follows it: one group of keys, dt of low rank, whose bias the scan adds.
+template <class Mixer>
+ValueId of_one_group(ir::Builder& b, const Mixer& m, const ScanInput& in, std::int64_t heads,
+                     std::int64_t layer, const std::string& prefix) {
+  const ValueId y =
+      b.ssm_scan({.x = b.heads(in.x, heads, prefix + "ssm_x"),
+                  .dt = linear(b, in.low, {.weight = m.dt.weight, .scale = m.dt.scale}, prefix + "ssm_dt"),
+                  .b = b.heads(in.key, 1, prefix + "ssm_b_group"),
+                  .c = b.heads(in.query, 1, prefix + "ssm_c_group"),
+                  .a = m.a,
+                  .dt_bias = m.dt.bias,
+                  .d = m.d},
+                 ssm_state(b, layer, heads, m.state, m.inner / heads), prefix + "ssm_scan");
+  return linear(b, gated(b, in.z, b.merge_heads(y, prefix + "ssm_y"), prefix), m.out, prefix + "ssm_out");
+}
+
 }  // namespace
 
 ValueId convolve(ir::Builder& b, ValueId x, const Conv& c, std::optional<ir::Fn> fn, std::int64_t layer,
@@ -52,16 +73,7 @@ ValueId mamba(ir::Builder& b, ValueId x, const Mamba& m, std::int64_t layer, con
   const ValueId low = part(0, m.rank, m.dt_norm, "ssm_dt_low");
   const ValueId key = part(m.rank, m.state, m.b_norm, "ssm_b");
   const ValueId query = part(m.rank + m.state, m.state, m.c_norm, "ssm_c");
-  const ValueId y =
-      b.ssm_scan({.x = b.heads(x, m.inner, prefix + "ssm_x"),
-                  .dt = linear(b, low, {.weight = m.dt.weight, .scale = m.dt.scale}, prefix + "ssm_dt"),
-                  .b = b.heads(key, 1, prefix + "ssm_b_group"),
-                  .c = b.heads(query, 1, prefix + "ssm_c_group"),
-                  .a = m.a,
-                  .dt_bias = m.dt.bias,
-                  .d = m.d},
-                 ssm_state(b, layer, m.inner, m.state, 1), prefix + "ssm_scan");
-  return linear(b, gated(b, z, b.merge_heads(y, prefix + "ssm_y"), prefix), m.out, prefix + "ssm_out");
+  return of_one_group(b, m, {x, z, low, key, query}, m.inner, layer, prefix);
 }
 
 ValueId mamba2(ir::Builder& b, ValueId x, const Mamba2& m, std::int64_t layer, const std::string& prefix) {
@@ -103,16 +115,7 @@ ValueId plamo_mamba(ir::Builder& b, ValueId x, const PlamoMamba& m, std::int64_t
   };
   const ValueId key = part(0, m.state, m.b_norm, "ssm_b"), query = part(m.state, m.state, m.c_norm, "ssm_c");
   const ValueId low = part(2 * m.state, m.rank, m.dt_norm, "ssm_dt_low");
-  const ValueId y =
-      b.ssm_scan({.x = b.heads(x, m.heads, prefix + "ssm_x"),
-                  .dt = linear(b, low, {.weight = m.dt.weight, .scale = m.dt.scale}, prefix + "ssm_dt"),
-                  .b = b.heads(key, 1, prefix + "ssm_b_group"),
-                  .c = b.heads(query, 1, prefix + "ssm_c_group"),
-                  .a = m.a,
-                  .dt_bias = m.dt.bias,
-                  .d = m.d},
-                 ssm_state(b, layer, m.heads, m.state, dim), prefix + "ssm_scan");
-  return linear(b, gated(b, z, b.merge_heads(y, prefix + "ssm_y"), prefix), m.out, prefix + "ssm_out");
+  return of_one_group(b, m, {x, z, low, key, query}, m.heads, layer, prefix);
 }
 
 ValueId short_conv(ir::Builder& b, ValueId x, const ShortConv& m, std::int64_t layer,

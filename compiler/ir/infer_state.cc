@@ -71,7 +71,7 @@ class StateRules : Rules {
     const State& s = g_.state(op_.state);
     expect(index.kind == s.kind && index.window == s.window, "positions of state ", index.name, " in state ",
            s.name);
-    return with_sums() ? std::vector<Type>{sums_of(y[0])} : y;
+    return gives_sums(op_) ? std::vector<Type>{sums_of(y[0])} : y;
   }
 
   std::vector<Type> attn_block() const {
@@ -174,7 +174,6 @@ class StateRules : Rules {
   }
 
  private:
-  bool with_sums() const { return op_.kind == OpKind::attention_sums || op_.i64_or(AttrName::sums, 0) != 0; }
   // Of attention's result with the sums behind it.
   static Type sums_of(const Type& y) {
     return {Elem::F32, {y.dims[0], Dim::of(y.dims[1].size * (y.dims[2].size + 1))}};
@@ -212,7 +211,7 @@ class StateRules : Rules {
   void check_state(int64_t kv_heads, int64_t k_dim, int64_t v_dim) const {
     const State& s = g_.state(op_.state);
     int64_t window = op_.i64(AttrName::window);
-    const bool latent = with_sums() && s.kind == State::Kind::KvLatent;
+    const bool latent = gives_sums(op_) && s.kind == State::Kind::KvLatent;
     expect(latent || s.kind == State::Kind::KvFull || s.kind == State::Kind::KvRing, "state ", s.name,
            " is a ", name(s.kind));
     expect(!latent || window == 0, "windows of compressed rows");

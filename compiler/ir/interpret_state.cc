@@ -269,7 +269,7 @@ class StateOps : StepOps {
   }
 
   // Rows of attention_sums have a number for each head behind the values.
-  bool has_sums() const { return op_.kind == OpKind::attention_sums || op_.i64_or(AttrName::sums, 0) != 0; }
+  bool has_sums() const { return gives_sums(op_); }
   float* y_of(size_t t, int64_t head, const Heads& h) {
     return out().data.data() + int64_t(t) * h.q * (h.dv + has_sums()) + head * h.dv;
   }

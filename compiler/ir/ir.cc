@@ -207,6 +207,10 @@ RopeParams Weight::Rope::params(Source source) const {
   return {base, scale, dims, low, high, fine_table ? magnitude : 1};
 }
 
+bool gives_sums(const Op& op) {
+  return op.kind == OpKind::attention_sums || op.i64_or(AttrName::sums, 0) != 0;
+}
+
 double alibi_slope(double largest, int64_t head, int64_t heads) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;

@@ -252,6 +252,9 @@ double alibi_slope(double largest, int64_t head, int64_t heads);
 constexpr int64_t kBucketReach = 128;
 int64_t distance_bucket(int64_t distance, int64_t buckets, bool both);
 
+// Whether an attention's rows have the sums of its softmax behind their values.
+bool gives_sums(const Op& op);
+
 // Rows of its matrix that a use takes.
 int64_t row_count(const Graph& g, const WeightUse& use);
 

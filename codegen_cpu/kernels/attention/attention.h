@@ -18,10 +18,10 @@
 // for each head log(l) + m, of the whole with the sink; where nothing is there yet values 0 and kNoSum.
 //
 // With `chosen` a row whose position is that or more sees only so many positions, listed for it (choose.h), which count as
-// positions 0, 1, ... above: a block of 64 of them is gathered, side by side, before it is multiplied as any other. Rows before
-// that see all, as without. Keys have the position innermost, so that a position's key is
-// an element of 4 bytes (f16: 2) in each of many lines, of which gathering reads the whole: by count, not measured, a token at position
-// 100,000 that sees 2,048 reads a fifth (bf16) to a third (f16) of what all would be, and multiplies a fiftieth.
+// positions 0, 1, ... above: a block of 64 of them is gathered, side by side, before it is multiplied as any other. Rows
+// before that see all, as without. Keys have the position innermost, so that a position's key is an element of 4 bytes
+// (f16: 2) in each of many lines, of which gathering reads the whole: by count, not measured, a token at position 100,000
+// that sees 2,048 reads a fifth (bf16) to a third (f16) of what all would be, and multiplies a fiftieth.
 //
 // With spec.bf16, for prompt rows, the order and the rounding are another (prompt.cc), and so are they with spec.ints, for
 // generated rows, within a block (int_products.h); again a function of pos alone.

@@ -6,9 +6,9 @@
 // own values and keys alone.
 //
 // Scores are seen once, block by block, and kept with their positions until there are twice as many as wanted; then the
-// `used` greatest stay. So memory doesn't grow with the context: the
-// least score that stays is found bit by bit, counting whole vectors (32 passes over what is kept), and of those that equal it
-// the first stay. A heap would be touched at random for each of the scores that enter, which near the start are most.
+// `used` greatest stay. So memory doesn't grow with the context: the least score that stays is found bit by bit, counting
+// whole vectors (32 passes over what is kept), and of those that equal it the first stay. A heap would be touched at random
+// for each of the scores that enter, which near the start are most.
 #pragma once
 
 #include <cstdint>

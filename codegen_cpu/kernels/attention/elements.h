@@ -33,8 +33,8 @@ Vec::Values load_scaled_values(Vec& v, const AttnSpec& spec, llvm::Value* values
 void store_key(Vec& v, const AttnSpec& spec, llvm::Value* x, llvm::Value* keys, llvm::Value* slot);
 void store_value(Vec& v, const AttnSpec& spec, llvm::Value* x, llvm::Value* values, llvm::Value* slot);
 
-// void(table, base, i64 block_bytes, chosen, i64 n, out): keys and values of the positions f32 chosen[n], n <= 64, as positions
-// 0 to n - 1 of a head's block at `out`. table, base and block_bytes are those of Blocks (unit.h), not of a ring.
+// void(table, base, i64 block_bytes, chosen, i64 n, out): keys and values of the positions f32 chosen[n], n <= 64, as
+// positions 0 to n - 1 of a head's block at `out`. table, base and block_bytes are those of Blocks (unit.h), not of a ring.
 llvm::Function* attn_gather(Emitter& e, const AttnSpec& spec);
 
 // void(keys, begin, end, wide): dimensions [begin, end) of a block's keys as f32 [end - begin][64]; begin is a multiple

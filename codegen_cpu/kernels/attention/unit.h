@@ -60,8 +60,9 @@ void emit_finish(Vec& v, const AttnSpec& spec, const Args& a, const Unit& unit, 
                  llvm::Value* sums, llvm::Value* values);
 
 // void(q, p, partial, table, i64 n, base, i64 block_bytes, i64 lo, i64 hi, i64 pos, i64 kv_head, wide, bias, chosen): the
-// record of positions [lo, hi), which lie in one range, for the row at pos; with spec.chosen [lo, hi) of those listed. q: f32[group][k_dim] ready for the product; p: f32[group][64] and wide:
-// attn_wide_bytes() scratch, of spec.ints with the queries in it (int_products.h).
+// record of positions [lo, hi), which lie in one range, for the row at pos; with spec.chosen [lo, hi) of those listed. q:
+// f32[group][k_dim] ready for the product; p: f32[group][64] and wide: attn_wide_bytes() scratch, of spec.ints with the
+// queries in it (int_products.h).
 llvm::Function* attn_range(Emitter& e, const AttnSpec& spec);
 std::int64_t attn_wide_bytes(const AttnSpec& spec);
 

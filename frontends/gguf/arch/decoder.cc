@@ -201,16 +201,14 @@ std::int64_t original_context(const Keys& keys) {
 }
 
 void rope_factors(const Keys& keys, Tensors& tensors, ir::RopeArgs& rope, std::int64_t most_dims) {
-  const auto find = [&](const char* name) {
-    return tensors.find_beginning(name, rope.dims / 2, most_dims / 2);
-  };
-  rope.factors = find("rope_freqs.weight");
-  if (rope.factors.valid() || !tensors.has("rope_factors_short.weight")) return;
-  rope.factors = find("rope_factors_short.weight");
-  rope.long_factors = find("rope_factors_long.weight");
-  if (!rope.long_factors.valid())
-    keys.file().fail_tensor("rope_factors_long.weight",
-                            "expected beside rope_factors_short.weight, found no such tensor");
+  const auto of = [&](const char* name) { return tensors.beginning(name, rope.dims / 2, most_dims / 2); };
+  if (tensors.has("rope_freqs.weight")) {
+    rope.factors = of("rope_freqs.weight");
+    return;
+  }
+  if (!tensors.has("rope_factors_short.weight")) return;
+  rope.factors = of("rope_factors_short.weight");
+  rope.long_factors = of("rope_factors_long.weight");
   rope.short_context = original_context(keys);
 }
 

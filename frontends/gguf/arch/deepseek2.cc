@@ -1,7 +1,8 @@
 // Latent attention (compiler/blocks/latent.h) with experts behind the first layers: DeepSeek 2, 3 and R1, Kimi K2, GLM 4.7
-// Flash, Mistral 4, and with sparse attention DeepSeek 3.2, GLM 5, dots3; MiniCPM 3 has it in a dense model with factors that its files don't name, PLM in one without gates. Older files have attn_kv_b,
-// from which each head's keys and values are made; those of today its two halves, which are multiplied into the query and
-// into what comes out, so that the latent alone is kept.
+// Flash, Mistral 4, and with sparse attention DeepSeek 3.2, GLM 5, dots3; MiniCPM 3 has it in a dense model with factors
+// that its files don't name, PLM in one without gates. Older files have attn_kv_b, from which each head's keys and values
+// are made; those of today its two halves, which are multiplied into the query and into what comes out, so that the latent
+// alone is kept.
 #include <cmath>
 
 #include "frontends/gguf/arch/dense.h"
@@ -53,9 +54,7 @@ LoadedModel load_glm_dsa(const File& file) {
 LoadedModel load_dots3note(const File& file) {
   Form form = deepseek_form(file, "dots3note");
   const Keys keys(file, form.name);
-  if (!keys.has("attention.sliding_window_pattern"))
-    keys.unsupported("attention.sliding_window",
-                     "windows without a sliding_window_pattern are not supported");
+  keys.need_window_pattern();
   form.slides = form.local_scaled = true;
   form.temper_key = false;
   form.gates = Form::Gates::OfHeads;

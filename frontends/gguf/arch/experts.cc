@@ -73,8 +73,7 @@ std::vector<double> layer_limits(const Keys& keys, const char* suffix, std::int6
   const Value* value = keys.file().find(keys.full(suffix));
   if (value == nullptr) return limits;
   for (std::size_t i = 0; i < limits.size(); ++i) {
-    const std::uint64_t at = value->is_array() ? i : 0;
-    limits[i] = at < value->count() ? value->as_float(at).value_or(-1) : -1;
+    limits[i] = Keys::of_layer(*value, i).value_or(-1);
     if (!(limits[i] >= 0))
       keys.fail(suffix, cat("expected a number from 0 up for each layer, found ", value->describe()));
     if (limits[i] <= 1e-6) limits[i] = 0;

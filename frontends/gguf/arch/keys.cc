@@ -27,13 +27,17 @@ std::vector<bool> Keys::flags(std::string_view suffix, std::int64_t n_layer, boo
   return all;
 }
 
+std::optional<double> Keys::of_layer(const Value& value, std::uint64_t layer) {
+  const std::uint64_t at = value.is_array() ? layer : 0;
+  return at < value.count() ? value.as_float(at) : std::nullopt;
+}
+
 std::vector<double> Keys::of_layers(std::string_view key, std::int64_t n_layer) const {
   const Value* value = file_.find(key);
   if (value == nullptr) file_.fail_key(key, "is missing");
   std::vector<double> numbers;
   for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(n_layer); ++i) {
-    const std::uint64_t at = value->is_array() ? i : 0;
-    const auto number = at < value->count() ? value->as_float(at) : std::nullopt;
+    const auto number = of_layer(*value, i);
     if (!number || !std::isfinite(*number))
       file_.fail_key(
           key, cat("expected a finite number for each of ", n_layer, " layers, found ", value->describe()));
@@ -87,6 +91,11 @@ bool Keys::is_zero(std::string_view suffix) const {
     if (number ? *number != 0 : flag.value_or(true)) return false;
   }
   return true;
+}
+
+void Keys::need_window_pattern() const {
+  if (!has("attention.sliding_window_pattern"))
+    unsupported("attention.sliding_window", "windows without a sliding_window_pattern are not supported");
 }
 
 void Keys::refuse_unless_zero(std::string_view suffix, std::string_view what) const {

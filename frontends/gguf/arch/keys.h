@@ -48,7 +48,11 @@ class Keys {
   double factor(std::string_view suffix, double fallback = 0) const;
   // A finite number of each layer under a key without the architecture's prefix: an array, or one number for all.
   std::vector<double> of_layers(std::string_view key, std::int64_t n_layer) const;
+  // A layer's number from an array, or the one for all; none where there is no such number.
+  static std::optional<double> of_layer(const Value& value, std::uint64_t layer);
 
+  // Refuses a file with windows that doesn't say which layers have them.
+  void need_window_pattern() const;
   // Refuses a file whose key asks for something that this architecture's graph does not do: "`what` is not supported".
   void refuse_unless_zero(std::string_view suffix, std::string_view what) const;
   // Adds a warning when a key that other architectures follow has a value here.

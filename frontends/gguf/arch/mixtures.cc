@@ -154,9 +154,7 @@ LoadedModel load_arctic(const File& file) {
 LoadedModel load_smallthinker(const File& file) {
   const Keys keys(file, "smallthinker");
   const bool slides = file.get_u32(keys.full("attention.sliding_window"), 0) > 0;
-  if (slides && !keys.has("attention.sliding_window_pattern"))
-    keys.unsupported("attention.sliding_window",
-                     "windows without a sliding_window_pattern are not supported");
+  if (slides) keys.need_window_pattern();
   return load_dense(
       file,
       {.name = "smallthinker",
@@ -300,9 +298,7 @@ LoadedModel load_laguna(const File& file) {
 
 LoadedModel load_mimo2(const File& file) {
   const Keys keys(file, "mimo2");
-  if (!keys.has("attention.sliding_window_pattern"))
-    keys.unsupported("attention.sliding_window",
-                     "windows without a sliding_window_pattern are not supported");
+  keys.need_window_pattern();
   return load_dense(
       file, {.name = "mimo2",
              .turn = Turn::Halves,
@@ -321,9 +317,7 @@ LoadedModel load_mimo2(const File& file) {
 // Layers that see everything turn half as many dimensions as sliding ones, and they alone by the file's factors.
 LoadedModel load_step35(const File& file) {
   const Keys keys(file, "step35");
-  if (!keys.has("attention.sliding_window_pattern"))
-    keys.unsupported("attention.sliding_window",
-                     "windows without a sliding_window_pattern are not supported");
+  keys.need_window_pattern();
   return load_dense(file, {.name = "step35",
                            .head_norms = HeadNorms::EachIfThere,
                            .turn = Turn::Halves,
@@ -383,9 +377,7 @@ LoadedModel load_grovemoe(const File& file) {
 
 LoadedModel load_cohere2moe(const File& file) {
   const Keys keys(file, "cohere2moe");
-  if (!keys.has("attention.sliding_window_pattern"))
-    keys.unsupported("attention.sliding_window",
-                     "windows without a sliding_window_pattern are not supported");
+  keys.need_window_pattern();
   const bool rms = keys.factor("attention.layer_norm_rms_epsilon") > 0;
   return load_dense(file, {.name = "cohere2moe",
                            .norm = rms ? blocks::Norm::Kind::Rms : blocks::Norm::Kind::Layer,

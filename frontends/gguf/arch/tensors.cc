@@ -72,8 +72,8 @@ ir::WeightId Tensors::find_vector(const std::string& name, std::int64_t size) {
   return has(name) ? vector(name, size) : ir::WeightId{};
 }
 
-ir::WeightId Tensors::find_beginning(const std::string& name, std::int64_t size, std::int64_t whole) {
-  return has(name) ? use(required(name, {whole}), {whole}, {size}) : ir::WeightId{};
+ir::WeightId Tensors::beginning(const std::string& name, std::int64_t size, std::int64_t whole) {
+  return use(required(name, {whole}), {whole}, {size});
 }
 
 blocks::Linear Tensors::linear(const std::string& stem, std::int64_t out, std::int64_t in) {

@@ -33,7 +33,7 @@ class Tensors {
   ir::WeightId vector(const std::string& name, std::int64_t size);
   ir::WeightId find_vector(const std::string& name, std::int64_t size);
   // The first `size` values of a vector of `whole`.
-  ir::WeightId find_beginning(const std::string& name, std::int64_t size, std::int64_t whole);
+  ir::WeightId beginning(const std::string& name, std::int64_t size, std::int64_t whole);
 
   // STEM.weight with STEM.bias and STEM.scale where the file has them. STEM.input_scale has no meaning: activations aren't
   // FP4 here.
