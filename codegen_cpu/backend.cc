@@ -196,6 +196,11 @@ ConvSpec conv_spec(const Graph& graph, const Op& op) {
   return s;
 }
 
+ShiftSpec shift_spec(const Graph& graph, const Op& op) {
+  const auto mix = op.one("mix");
+  return {.columns = graph.state(op.state).v_dim, .mixes = mix ? graph.weight(mix->weight).shape[0] : 0};
+}
+
 CompressSpec compress_spec(const Graph& graph, const Op& op) {
   return {.columns = graph.value(op.inputs[0]).type.dims[1].size,
           .every = op.i64(AttrName::every),
@@ -226,8 +231,20 @@ ScanSpec scan_spec(const Graph& graph, const Op& op) {
     s.values = s.heads, s.heads = 1;
     return s;
   }
-  s.groups = groups(0);
+  if (op.kind == OpKind::wkv7) {
+    s.kind = ScanSpec::Kind::Wkv7;
+    s.groups = s.heads;
+    return s;
+  }
   s.scale = static_cast<float>(op.f32(AttrName::scale));
+  if (op.kind == OpKind::wkv) {
+    s.kind = ScanSpec::Kind::Wkv;
+    s.groups = groups(1);
+    s.bonus = op.one("bonus").has_value();
+    s.leaky = op.i64_or(AttrName::leaky, 0) != 0;
+    return s;
+  }
+  s.groups = groups(0);
   if (op.kind == OpKind::delta_rule) {
     s.kind = ScanSpec::Kind::Delta;
     s.in_turn = op.i64_or(AttrName::in_turn, 0) != 0;
@@ -302,6 +319,9 @@ std::string CpuBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::ssm_scan:
     case OpKind::delta_rule:
     case OpKind::decay_attention:
+    case OpKind::token_shift:
+    case OpKind::wkv:
+    case OpKind::wkv7:
     case OpKind::rms_norm:
     case OpKind::layer_norm:
     case OpKind::concat:

@@ -44,6 +44,7 @@ bool multiplies_coarsely(const Isa& isa);
 AttnSpec attn_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
 ChooseSpec choose_spec(const ir::Graph& graph, const ir::Op& op, int kv_type);
 ConvSpec conv_spec(const ir::Graph& graph, const ir::Op& op);
+ShiftSpec shift_spec(const ir::Graph& graph, const ir::Op& op);
 CompressSpec compress_spec(const ir::Graph& graph, const ir::Op& op);
 NgramSpec ngram_spec(const ir::Graph& graph, const ir::Op& op);
 ScanSpec scan_spec(const ir::Graph& graph, const ir::Op& op);

@@ -147,6 +147,9 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::ssm_scan:
     case OpKind::delta_rule:
     case OpKind::decay_attention:
+    case OpKind::token_shift:
+    case OpKind::wkv:
+    case OpKind::wkv7:
     case OpKind::mix:
     case OpKind::rescale:
     case OpKind::add_heads:

@@ -23,7 +23,7 @@ void emit_softcap_columns(const Scope& scope, const plan::Step& step, const ir::
 // attention, attention_again, attention_sums, attention_chosen, attn_block; choose_positions.
 void emit_attention(const Scope& scope, const ir::Op& op);
 
-// conv, compress, ngram_embed, ssm_scan, delta_rule, decay_attention.
+// conv, compress, ngram_embed, token_shift, ssm_scan, delta_rule, decay_attention, wkv, wkv7.
 void emit_recurrent(const Scope& scope, const ir::Op& op);
 
 // experts_in, experts_out.

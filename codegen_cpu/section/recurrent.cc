@@ -17,6 +17,7 @@ class Recurrent : Scope {
     if (op.kind == OpKind::conv) return convolve(op);
     if (op.kind == OpKind::compress) return pool(op);
     if (op.kind == OpKind::ngram_embed) return look_up(op);
+    if (op.kind == OpKind::token_shift) return shift(op);
     return advance(op);
   }
 
@@ -66,16 +67,26 @@ class Recurrent : Scope {
     b_.CreateCall(ngram_embed(e_, ngram_spec(plan_.graph, op)), args);
   }
 
+  void shift(const Op& op) {
+    const ShiftSpec spec = shift_spec(plan_.graph, op);
+    Values args = head(op);
+    const Rows x = rows_of(op.inputs[0]);
+    args.append({x.base, x.stride, weight_or_null(op, "mix")});
+    result_and_units(op, spec.units(), args);
+    b_.CreateCall(token_shift(e_, spec), args);
+  }
+
   void advance(const Op& op) {
     const ScanSpec spec = scan_spec(plan_.graph, op);
     Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
     Values args = head(op);
-    for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t i = 0; i < 6; ++i) {
       const Rows x = i < op.inputs.size() ? rows_of(op.inputs[i]) : Rows{none, e_.i64(0)};
       args.append({x.base, x.stride});
     }
-    const bool ssm = op.kind == OpKind::ssm_scan;
-    for (const char* slot : {"a", "dt_bias", "d"}) args.push_back(ssm ? weight_or_null(op, slot) : none);
+    const bool ssm = op.kind == OpKind::ssm_scan, wkv = op.kind == OpKind::wkv;
+    args.push_back(ssm || wkv ? weight_or_null(op, wkv ? "bonus" : "a") : none);
+    for (const char* slot : {"dt_bias", "d"}) args.push_back(ssm ? weight_or_null(op, slot) : none);
     result_and_units(op, spec.units(e_.isa()), args);
     b_.CreateCall(scan(e_, spec), args);
   }

@@ -88,6 +88,9 @@ class SectionEmitter : Scope {
       case OpKind::ssm_scan:
       case OpKind::delta_rule:
       case OpKind::decay_attention:
+      case OpKind::token_shift:
+      case OpKind::wkv:
+      case OpKind::wkv7:
         return emit_recurrent(*this, op);
       case OpKind::experts_in:
       case OpKind::experts_out:

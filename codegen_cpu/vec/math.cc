@@ -183,6 +183,8 @@ Value* activation(Vec& v, ir::Fn fn, Value* x) {
     }
     case ir::Fn::elu_excess:
       return elu_excess(v, x);
+    case ir::Fn::exp:
+      return exp(v, x);
   }
   throw_internal("activation function");
 }

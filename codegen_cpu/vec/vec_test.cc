@@ -79,6 +79,8 @@ double reference(ir::Fn fn, double x) {
       for (int i = 1; i < 30; ++i) term *= x / i, sum += i > 1 ? term : 0;
       return x < 0 ? sum : 0;
     }
+    case ir::Fn::exp:
+      return std::exp(x);
   }
   return 0;
 }

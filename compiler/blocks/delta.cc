@@ -10,14 +10,6 @@ namespace {
 
 using ir::ValueId;
 
-// Each head over its length: x [T, heads * dim].
-ValueId unit_heads(ir::Builder& b, ValueId x, std::int64_t heads, std::int64_t dim, double eps,
-                   const std::string& name) {
-  const auto n = static_cast<double>(dim);
-  const ValueId normed = b.rms_norm(b.heads(x, heads, name + "_heads"), {}, eps / n, name + "_normed");
-  return b.scale(normed, 1 / std::sqrt(n), name);
-}
-
 // The logarithms of decays: a softplus(x + dt_bias).
 ValueId decay_gate(ir::Builder& b, ValueId x, ir::WeightId dt_bias, ir::WeightId a,
                    const std::string& prefix) {
@@ -64,6 +56,13 @@ std::pair<ValueId, ValueId> beta_alpha(ir::Builder& b, ValueId x, const DeltaNet
 }
 
 }  // namespace
+
+ValueId unit_heads(ir::Builder& b, ValueId x, std::int64_t heads, std::int64_t dim, double eps,
+                   const std::string& name) {
+  const auto n = static_cast<double>(dim);
+  const ValueId normed = b.rms_norm(b.heads(x, heads, name + "_heads"), {}, eps / n, name + "_normed");
+  return b.scale(normed, 1 / std::sqrt(n), name);
+}
 
 ValueId delta_net(ir::Builder& b, ValueId x, const DeltaNet& m, std::int64_t layer,
                   const std::string& prefix) {

@@ -13,6 +13,10 @@
 
 namespace gc::blocks {
 
+// Each head over its length, the square of which counts as `eps` more: x [T, heads * dim] -> [T, heads, dim].
+ir::ValueId unit_heads(ir::Builder& b, ir::ValueId x, std::int64_t heads, std::int64_t dim, double eps,
+                       const std::string& name);
+
 // The gated delta rule: one decay a head; q, k and v are convolved together.
 struct DeltaNet {
   std::int64_t key_heads = 0, heads = 0, k_dim = 0, v_dim = 0;

@@ -22,6 +22,7 @@ const char* gated_name(ir::Fn fn) {
     case ir::Fn::root_softplus:
     case ir::Fn::signed_root:
     case ir::Fn::elu_excess:
+    case ir::Fn::exp:
       return "ffn_glu";
   }
   GC_CHECK(false, "activation function ", int(fn));

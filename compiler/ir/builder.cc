@@ -399,6 +399,28 @@ ValueId Builder::decay_attention(ValueId q, ValueId k, ValueId v, const DecayArg
   return emit1(op, name);
 }
 
+ValueId Builder::token_shift(ValueId x, WeightId mix, StateId state, std::string name) {
+  Op op{OpKind::token_shift, {x}};
+  use(op, "mix", mix);
+  op.state = state;
+  return emit1(op, name);
+}
+
+ValueId Builder::wkv(const WkvArgs& args, StateId state, std::string name) {
+  Op op{OpKind::wkv, {args.q, args.k, args.v, args.gate}};
+  use(op, "bonus", args.bonus);
+  op.set_f32(AttrName::scale, args.scale);
+  if (args.leaky) op.set_i64(AttrName::leaky, 1);
+  op.state = state;
+  return emit1(op, name);
+}
+
+ValueId Builder::wkv7(const Wkv7Args& args, StateId state, std::string name) {
+  Op op{OpKind::wkv7, {args.q, args.k, args.v, args.gate, args.a, args.b}};
+  op.state = state;
+  return emit1(op, name);
+}
+
 ValueId Builder::concat(ValueId a, ValueId b, std::string name) {
   return emit1({OpKind::concat, {a, b}}, name);
 }

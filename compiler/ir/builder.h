@@ -89,6 +89,17 @@ struct DecayArgs {
   double alibi = 8, by = 1;  // states decay by exp(-by * ALiBi's slope of this largest exponent)
 };
 
+struct WkvArgs {
+  ValueId q, k, v, gate;  // [T, H, K], [T, G, K], [T, G, V], [T, H, K]: logarithms of decays
+  WeightId bonus;         // [H, K], or none
+  double scale = 1;
+  bool leaky = false;
+};
+
+struct Wkv7Args {
+  ValueId q, k, v, gate, a, b;  // [T, H, K] but v [T, H, V]; gate: logarithms of decays
+};
+
 struct RouteArgs {
   int64_t used = 0;  // experts of a token
   enum class Weights { Softmax, Sigmoid, SoftmaxOfChosen, RootSoftplus } weights = Weights::Softmax;
@@ -175,6 +186,10 @@ class Builder {
   ValueId delta_rule(const DeltaArgs& args, StateId state, std::string name);  // [T, H, V]
   ValueId decay_attention(ValueId q, ValueId k, ValueId v, const DecayArgs& args, StateId state,
                           std::string name);  // [T, H, V]
+  // x [T, D] -> [T, J, D], without mix [T, D].
+  ValueId token_shift(ValueId x, WeightId mix, StateId state, std::string name);
+  ValueId wkv(const WkvArgs& args, StateId state, std::string name);    // [T, H, V]
+  ValueId wkv7(const Wkv7Args& args, StateId state, std::string name);  // [T, H, V]
   ValueId concat(ValueId a, ValueId b, std::string name);
   ValueId matmul_heads(ValueId x, WeightId matrices, std::string name);  // [T, H, k] x [H, n, k] -> [T, H, n]
   ValueId slice_heads(ValueId x, int64_t begin, int64_t size, std::string name);  // of each head of [T, H, d]

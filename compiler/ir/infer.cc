@@ -124,6 +124,9 @@ class RowRules : Rules {
       case OpKind::ssm_scan:
       case OpKind::delta_rule:
       case OpKind::decay_attention:
+      case OpKind::token_shift:
+      case OpKind::wkv:
+      case OpKind::wkv7:
         return infer_state(g_, op_);
     }
     misfit("op number ", int(op_.kind));

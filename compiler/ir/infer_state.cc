@@ -173,6 +173,38 @@ class StateRules : Rules {
     return {in(2)};
   }
 
+  std::vector<Type> token_shift() const {
+    const int64_t columns = last(0);
+    of_tokens(0, {columns});
+    check_recurrent(State::Kind::Conv, 1, columns, columns);
+    expect(g_.state(op_.state).window == 1, "a state of ", g_.state(op_.state).window, " rows");
+    const Weight* mix = weight("mix");
+    if (!mix) return {in(0)};
+    expect(mix->shape.size() == 2, "mix must be a matrix: '", mix->name, "'");
+    fits(*mix, {mix->shape[0], columns});
+    expect(columns < kMaxSize / mix->shape[0], "too long");
+    return {{Elem::F32, {Dim::tokens(), Dim::of(mix->shape[0]), Dim::of(columns)}}};
+  }
+
+  std::vector<Type> wkv() const {
+    per_head(0), per_head(2);
+    const int64_t heads = in(0).dims[1].size, keys = last(0), groups = in(2).dims[1].size, values = last(2);
+    of_tokens(0, {heads, keys}), of_tokens(1, {groups, keys}), of_tokens(2, {groups, values});
+    of_tokens(3, {heads, keys});
+    expect(groups > 0 && heads % groups == 0, heads, " heads of ", groups, " groups");
+    if (const Weight* bonus = weight("bonus")) fits(*bonus, {heads, keys});
+    expect(!(weight("bonus") && op_.i64_or(AttrName::leaky, 0)), "a bonus does not go with leaky");
+    check_recurrent(State::Kind::Ssm, heads, keys, values);
+    return {{Elem::F32, {Dim::tokens(), Dim::of(heads), Dim::of(values)}}};
+  }
+
+  std::vector<Type> wkv7() const {
+    check_linear_attention();
+    const int64_t heads = in(2).dims[1].size;
+    for (const int i : {0, 3, 4, 5}) of_tokens(i, {heads, last(0)});
+    return {in(2)};
+  }
+
  private:
   // Of attention's result with the sums behind it.
   static Type sums_of(const Type& y) {
@@ -265,6 +297,9 @@ std::vector<Type> infer_state(const Graph& g, const Op& op) {
   if (op.kind == OpKind::conv) return rules.conv();
   if (op.kind == OpKind::ssm_scan) return rules.ssm_scan();
   if (op.kind == OpKind::delta_rule) return rules.delta_rule();
+  if (op.kind == OpKind::token_shift) return rules.token_shift();
+  if (op.kind == OpKind::wkv) return rules.wkv();
+  if (op.kind == OpKind::wkv7) return rules.wkv7();
   GC_CHECK(op.kind == OpKind::decay_attention, "no op with a state: ", info(op.kind).name);
   return rules.decay_attention();
 }

@@ -138,6 +138,9 @@ class RowOps : StepOps {
       case OpKind::ssm_scan:
       case OpKind::delta_rule:
       case OpKind::decay_attention:
+      case OpKind::token_shift:
+      case OpKind::wkv:
+      case OpKind::wkv7:
         return interpret_state(step_);
     }
   }

@@ -23,9 +23,9 @@ constexpr AttrInfo kAttrs[] = {
 #undef ATTR
 };
 
-constexpr std::array kFns = {"gelu_tanh", "gelu_erf",      "gelu_quick",  "silu",
-                             "relu",      "relu2",         "sigmoid",     "tanh",
-                             "softplus",  "root_softplus", "signed_root", "elu_excess"};
+constexpr std::array kFns = {"gelu_tanh",   "gelu_erf",   "gelu_quick", "silu",     "relu",
+                             "relu2",       "sigmoid",    "tanh",       "softplus", "root_softplus",
+                             "signed_root", "elu_excess", "exp"};
 constexpr std::array kElems = {"f32", "f16", "bf16", "i32", "q16"};
 constexpr std::array kStates = {"kv_full", "kv_ring", "kv_latent", "conv", "ssm", "encoder"};
 

@@ -53,7 +53,8 @@ enum class Fn : uint8_t {
   softplus,
   root_softplus,
   signed_root,
-  elu_excess
+  elu_excess,
+  exp
 };
 
 // A dimension: a constant, or one of the sizes known only at run time.

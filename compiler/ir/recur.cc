@@ -130,6 +130,59 @@ void decay_row(const Recurrence& r, const State& state, int64_t t, float* s) {
   }
 }
 
+void token_shift_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t columns = state.v_dim;
+  const float *x = row_of(*r.in[0], t), *mix = r.weight("mix");
+  float* y = row_of(*r.out, t);
+  const int64_t parts = mix ? int64_t(r.out->dims[1]) : 1;
+  for (int64_t j = 0; j < parts; j++)
+    for (int64_t c = 0; c < columns; c++) {
+      const float d = s[c] - x[c];
+      y[j * columns + c] = mix ? x[c] + mix[j * columns + c] * d : d;
+    }
+  std::copy_n(x, columns, s);
+}
+
+void wkv_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t heads = state.heads, k = state.k_dim, v = state.v_dim, groups = r.in[2]->dims[1];
+  const float *q = row_of(*r.in[0], t), *key = row_of(*r.in[1], t), *value = row_of(*r.in[2], t);
+  const float *gate = row_of(*r.in[3], t), *bonus = r.weight("bonus");
+  const auto scale = float(r.op.f32(AttrName::scale));
+  const bool leaky = r.op.i64_or(AttrName::leaky, 0);
+  for (int64_t h = 0; h < heads; h++) {
+    const int64_t group = h / (heads / groups);
+    float* y = row_of(*r.out, t) + h * v;
+    std::fill_n(y, v, 0.0f);
+    for (int64_t i = 0; i < k; i++) {
+      const float decay = std::exp(gate[h * k + i]), k_i = key[group * k + i];
+      for (int64_t j = 0; j < v; j++) {
+        float& at = s[(h * k + i) * v + j];
+        const float before = at, u = value[group * v + j];
+        at = decay * at + (leaky ? (1 - decay) * k_i : k_i) * u;
+        y[j] += q[h * k + i] * (bonus ? before + bonus[h * k + i] * k_i * u : at);
+      }
+    }
+    for (int64_t j = 0; j < v; j++) y[j] *= scale;
+  }
+}
+
+void wkv7_row(const Recurrence& r, const State& state, int64_t t, float* s) {
+  const int64_t heads = state.heads, k = state.k_dim, v = state.v_dim;
+  const float *q = row_of(*r.in[0], t), *key = row_of(*r.in[1], t), *value = row_of(*r.in[2], t);
+  const float *gate = row_of(*r.in[3], t), *a = row_of(*r.in[4], t), *b = row_of(*r.in[5], t);
+  for (int64_t h = 0; h < heads; h++)
+    for (int64_t j = 0; j < v; j++) {
+      float *column = s + h * k * v + j, known = 0, sum = 0;
+      for (int64_t i = 0; i < k; i++) known += a[h * k + i] * column[i * v];
+      for (int64_t i = h * k; i < (h + 1) * k; i++) {
+        float& at = column[(i - h * k) * v];
+        at = std::exp(gate[i]) * at + b[i] * known + key[i] * value[h * v + j];
+        sum += q[i] * at;
+      }
+      row_of(*r.out, t)[h * v + j] = sum;
+    }
+}
+
 }  // namespace
 
 void recur_row(const Recurrence& r, const State& state, int64_t t, float* s) {
@@ -144,6 +197,12 @@ void recur_row(const Recurrence& r, const State& state, int64_t t, float* s) {
       return delta_row(r, state, t, s);
     case OpKind::decay_attention:
       return decay_row(r, state, t, s);
+    case OpKind::token_shift:
+      return token_shift_row(r, state, t, s);
+    case OpKind::wkv:
+      return wkv_row(r, state, t, s);
+    case OpKind::wkv7:
+      return wkv7_row(r, state, t, s);
     default:
       throw_internal("op ", info(r.op.kind).name, " is no recurrence");
   }

@@ -217,6 +217,8 @@ float apply(Fn fn, float x) {
       return x == 0 ? 0 : std::copysign(std::sqrt(std::max(std::abs(x), 1e-6f)), x);
     case Fn::elu_excess:
       return x < 0 ? float(std::expm1(double(x)) - x) : 0;
+    case Fn::exp:
+      return std::exp(x);
   }
   return x;
 }

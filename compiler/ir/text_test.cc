@@ -28,7 +28,11 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     c4: kv_latent[window 4, heads 1, k_dim 32],
     s4: kv_latent[window 4, heads 2, k_dim 32, v_dim 64],
     co: conv[window 8, heads 1, dim 128],
-    to: conv[window 2, heads 1, dim 1]) -> logits: f32[R, 96], "odd \"name\"\x07": f32[T, 64] {
+    to: conv[window 2, heads 1, dim 1],
+    ts: conv[window 1, heads 1, dim 64],
+    wk: ssm[heads 2, dim 32],
+    wl: ssm[heads 2, dim 32],
+    w7: ssm[heads 2, dim 32]) -> logits: f32[R, 96], "odd \"name\"\x07": f32[T, 64] {
   weight "never used": q4_0[32]
   %x0 = embed(rows.token, table = weight "token_embd.weight": q8_0[96, 64]) {scale = 8}
   %ln = layer_norm(%x0, weight = weight "ln.weight": f32[64], bias = weight "ln.bias": f32[64]) {eps = 1e-05}
@@ -89,6 +93,10 @@ const char kAll[] = R"(graph @all.step(rows: row[T],
     %ss = ssm_scan(%ch, %ga, %ch, %ch, ss, rows, a = weight "sa": f32[2], d = weight "sd": f32[2])
     %dr = delta_rule(%ch, %ch, %ss, %ga, %ga, dr, rows) {scale = 0.5, in_turn = true}
     %da = decay_attention(%ch, %ch, %dr, da, rows) {scale = 1, by = 0.5, alibi = 8}
+    %ts = token_shift(%k, ts, rows, mix = weight "mix": f32[2, 64])
+    %wk = wkv(%ch, %ch, %ch, %ch, wk, rows, bonus = weight "wb": f32[2, 32]) {scale = 1}
+    %wl = wkv(%ch, %ch, %wk, %ch, wl, rows) {scale = 0.5, leaky = true}
+    %w7 = wkv7(%ch, %ch, %wl, %ch, %ch, %wk, w7, rows)
     %ro = route(%k, bias = weight "eb": f32[64]) {by = 2.5, fn = sigmoid, used = 4, norm = true, groups = 8, groups_used = 2}
     %rt = route_by_token(%k, rows.token, table = weight "experts of": i32[96, 4]) {by = 2.5, fn = root_softplus, used = 4, norm = true}
     %ei = experts_in(%k, %ro, up = weight "eu": q8_0[64, 64, 64], up_bias = weight "eub": f32[64, 64]) {limit = 7, limit_out = true, fn = gelu_quick, used = 4, joined = true, up_add = 1, gate_cap = 4, up_cap = 25}

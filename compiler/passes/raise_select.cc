@@ -62,6 +62,9 @@ bool is_row_wise(OpKind kind) {
     case OpKind::ssm_scan:
     case OpKind::delta_rule:
     case OpKind::decay_attention:
+    case OpKind::token_shift:
+    case OpKind::wkv:
+    case OpKind::wkv7:
     case OpKind::route_by_token:
     case OpKind::select:
     case OpKind::residual_norm:

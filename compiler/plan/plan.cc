@@ -48,6 +48,9 @@ Split split_of(OpKind kind) {
     case OpKind::ssm_scan:
     case OpKind::delta_rule:
     case OpKind::decay_attention:
+    case OpKind::token_shift:
+    case OpKind::wkv:
+    case OpKind::wkv7:
       return Split::Channels;
     case OpKind::embed:
     case OpKind::embed_position:

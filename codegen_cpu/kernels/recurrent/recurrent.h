@@ -1,4 +1,4 @@
-// Recurrences: a convolution over a sequence's last rows, and scans, whose state is a matrix [keys, values] a head that
+// Recurrences: a convolution over a sequence's last rows, a shift by one, and scans, whose state is a matrix [keys, values] a head that
 // each row multiplies by a decay and adds an outer product to.
 //
 // Columns of such a state go apart from each other: a row's new column needs the old one, one value and the row's key,
@@ -60,26 +60,40 @@ struct NgramSpec {
 // void(step, i64 group, i64 slot_bytes, i64 offset, table, y, i64 ys, i64 lo, i64 hi): one unit does all rows.
 llvm::Function* ngram_embed(Emitter& e, const NgramSpec& spec);
 
+// Op token_shift: what the row before has more, or `mixes` rows between the two.
+struct ShiftSpec {
+  std::int64_t columns, mixes = 0;  // 0: the difference alone
+
+  std::int64_t units() const { return (columns + 15) / 16; }
+};
+// void(step, i64 group, i64 slot_bytes, i64 offset, x, i64 xs, mix, y, i64 ys, i64 lo, i64 hi): units [lo, hi) of 16 columns of all
+// rows of the step. mix [mixes, columns].
+llvm::Function* token_shift(Emitter& e, const ShiftSpec& spec);
+
 struct ScanSpec {
   enum class Kind {
     Ssm,        // ssm_scan with a of heads: keys N, values P
     SsmStates,  // ssm_scan with a of states: heads 1, values the channels; a is [keys, values]
     Delta,      // delta_rule
-    Decay       // decay_attention
+    Decay,      // decay_attention
+    Wkv,        // wkv: groups are those of k and v
+    Wkv7        // wkv7
   } kind;
   std::int64_t heads, groups, keys, values;
-  bool dt_bias = false, d = false;  // of Ssm and SsmStates: these weights are there
-  bool gate_of_keys = false;        // of Delta
-  bool in_turn = false;             // of Delta
-  float scale = 1;                  // of Delta and Decay
-  double alibi = 0, by = 0;         // of Decay
+  bool dt_bias = false, d = false;    // of Ssm and SsmStates: these weights are there
+  bool gate_of_keys = false;          // of Delta
+  bool in_turn = false;               // of Delta
+  bool bonus = false, leaky = false;  // of Wkv
+  float scale = 1;                    // of Delta, Decay and Wkv
+  double alibi = 0, by = 0;           // of Decay
 
   // Columns of a unit: as many as leave room for two sums of each in the registers.
   std::int64_t block(const Isa& isa) const;
   std::int64_t units(const Isa& isa) const { return heads * ((values + block(isa) - 1) / block(isa)); }
 };
-// void(step, i64 group, i64 slot_bytes, i64 offset, x0, i64 x0s, .., x4, i64 x4s, a, dt_bias, d, y, i64 ys, i64 lo,
-// i64 hi): units [lo, hi) of all rows of the step. Operands in the order of the op's; those it hasn't are not read.
+// void(step, i64 group, i64 slot_bytes, i64 offset, x0, i64 x0s, .., x5, i64 x5s, a, dt_bias, d, y, i64 ys, i64 lo,
+// i64 hi): units [lo, hi) of all rows of the step. Operands and weights in the order of the op's (wkv's bonus is a); those it
+// hasn't are not read.
 llvm::Function* scan(Emitter& e, const ScanSpec& spec);
 
 }  // namespace gc::cpu

@@ -115,8 +115,9 @@ using Conv = void(const gc_step*, std::int64_t group, std::int64_t slot, std::in
                   std::int64_t lo, std::int64_t hi);
 using Scan = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset, const float*,
                   std::int64_t, const float*, std::int64_t, const float*, std::int64_t, const float*,
-                  std::int64_t, const float*, std::int64_t, const float* a, const float* dt_bias,
-                  const float* d, float* y, std::int64_t ys, std::int64_t lo, std::int64_t hi);
+                  std::int64_t, const float*, std::int64_t, const float*, std::int64_t, const float* a,
+                  const float* dt_bias, const float* d, float* y, std::int64_t ys, std::int64_t lo,
+                  std::int64_t hi);
 
 constexpr std::int64_t kRows = kSeqs * kLength;
 
@@ -257,6 +258,41 @@ TEST(NgramEmbed, LooksUpHashesOfTheLastTokens) {
   }
 }
 
+using Shift = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset, const float* x,
+                   std::int64_t xs, const float* mix, float* y, std::int64_t ys, std::int64_t lo,
+                   std::int64_t hi);
+
+TEST(TokenShift, SeesTheRowBefore) {
+  for (const ShiftSpec& spec : {ShiftSpec{40}, ShiftSpec{7}, ShiftSpec{40, 6}, ShiftSpec{21, 1}}) {
+    const std::int64_t n = spec.columns, wide = n * std::max<std::int64_t>(1, spec.mixes);
+    Buffer<float> x(kRows * n), mix(wide);
+    testing::fill_random(x, 1);
+    testing::fill_random(mix, 2);
+    for (const Isa* isa : host_isas()) {
+      Kernels k(*isa);
+      auto* f = k.get<Shift>(k.name(token_shift(k.e(), spec)));
+      for (const auto& order : orders())
+        for (int parts : {1, 2}) {
+          Buffer<float> y(kRows * wide);
+          run(n, spec.units(), parts, order,
+              [&](const gc_step* step, std::int64_t slot, const auto& at, std::int64_t lo, std::int64_t hi) {
+                const Gathered in(x, n, at);
+                Gathered out(y, wide, at);
+                f(step, 1, slot, kOffset, in.rows.data(), 4 * n, mix.data(), out.rows.data(), 4 * wide, lo,
+                  hi);
+                scatter(out.rows, wide, at, y);
+              });
+          for (std::int64_t i = 0; i < kRows * wide; ++i) {
+            const std::int64_t row = i / wide, column = i % n, at = row * n + column;
+            const float d = (row % kLength > 0 ? x[at - n] : 0) - x[at];
+            const float want = spec.mixes > 0 ? std::fma(mix[i % wide], d, x[at]) : d;
+            ASSERT_EQ(y[i], want) << isa->name << " " << i;
+          }
+        }
+    }
+  }
+}
+
 struct ScanCase {
   const char* name;
   ScanSpec spec;
@@ -274,6 +310,10 @@ std::vector<std::int64_t> sizes_of(const ScanSpec& s) {
       return {qk, qk, v, s.gate_of_keys ? s.heads * s.keys : s.heads, s.heads};
     case ScanSpec::Kind::Decay:
       return {qk, qk, v};
+    case ScanSpec::Kind::Wkv:
+      return {s.heads * s.keys, qk, s.groups * s.values, s.heads * s.keys};
+    case ScanSpec::Kind::Wkv7:
+      return {qk, qk, v, qk, qk, qk};
   }
   return {};
 }
@@ -281,6 +321,25 @@ std::vector<std::int64_t> sizes_of(const ScanSpec& s) {
 struct Weights {
   Buffer<float> a, dt_bias, d;
 };
+
+// Of Wkv and Wkv7 in double: one head's column j goes on, and gives what the query sees.
+double wkv_cell(const ScanSpec& s, const std::function<double(std::size_t operand, std::int64_t i)>& at,
+                const Weights& w, std::int64_t h, std::int64_t j, double* column) {
+  const std::int64_t g = h / (s.heads / s.groups);
+  const double v = at(2, g * s.values + j);
+  double known = 0, sum = 0;
+  for (std::int64_t i = 0; s.kind == ScanSpec::Kind::Wkv7 && i < s.keys; ++i)
+    known += at(4, h * s.keys + i) * column[i * s.values];
+  for (std::int64_t i = 0; i < s.keys; ++i) {
+    double& cell = column[i * s.values];
+    const double decay = std::exp(at(3, h * s.keys + i)), before = cell;
+    const double key = at(1, g * s.keys + i) * (s.leaky ? 1 - decay : 1);
+    cell = decay * cell + key * v;
+    if (s.kind == ScanSpec::Kind::Wkv7) cell += at(5, h * s.keys + i) * known;
+    sum += at(0, h * s.keys + i) * (s.bonus ? before + w.a[h * s.keys + i] * key * v : cell);
+  }
+  return s.scale * sum;
+}
 
 // The whole recurrence in double.
 std::vector<double> reference(const ScanSpec& s, const std::vector<std::unique_ptr<Buffer<float>>>& x,
@@ -298,6 +357,11 @@ std::vector<double> reference(const ScanSpec& s, const std::vector<std::unique_p
       const bool ssm = s.kind == Kind::Ssm || s.kind == Kind::SsmStates;
       const std::size_t key_in = ssm ? 2 : 1, query_in = ssm ? 3 : 0, value_in = ssm ? 0 : 2;
       for (std::int64_t j = 0; j < values; ++j) {
+        if (s.kind == Kind::Wkv || s.kind == Kind::Wkv7) {
+          double* cells = &state[static_cast<std::size_t>(h * keys * values + j)];
+          y[static_cast<std::size_t>(row * n + h * values + j)] = wkv_cell(s, at, w, h, j, cells);
+          continue;
+        }
         const std::int64_t column = h * values + j, dt_at = s.kind == Kind::Ssm ? h : column;
         const double step = ssm ? softplus_of(at(1, dt_at) + (s.dt_bias ? w.dt_bias[dt_at] : 0)) : 1;
         double u = step * at(value_in, column), known = 0, sum = 0;
@@ -336,6 +400,11 @@ TEST_P(Scans, GoOnRowByRow) {
     x.push_back(std::make_unique<Buffer<float>>(static_cast<std::size_t>(kRows * sizes[i])));
     testing::fill_random(*x.back(), static_cast<unsigned>(i + 1), 0.5f);
   }
+  if (spec.kind == ScanSpec::Kind::Wkv || spec.kind == ScanSpec::Kind::Wkv7)
+    for (float& g : *x[3]) g = -std::abs(g);
+  if (spec.kind == ScanSpec::Kind::Wkv7)
+    for (const std::size_t i : {4, 5})
+      for (float& f : *x[i]) f /= std::sqrt(static_cast<float>(spec.keys));
   if (spec.kind == ScanSpec::Kind::Delta) {
     for (float& g : *x[3]) g = -std::abs(g);
     for (float& b : *x[4]) b = std::abs(b);
@@ -359,14 +428,15 @@ TEST_P(Scans, GoOnRowByRow) {
         run(spec.heads * spec.keys * spec.values, spec.units(*isa), parts, order,
             [&](const gc_step* step, std::int64_t slot, const auto& at, std::int64_t lo, std::int64_t hi) {
               std::vector<std::unique_ptr<Gathered>> in;
-              for (std::size_t i = 0; i < 5; ++i)
+              for (std::size_t i = 0; i < 6; ++i)
                 in.push_back(
                     std::make_unique<Gathered>(*x[i < x.size() ? i : 0], i < x.size() ? sizes[i] : 1, at));
               auto p = [&](std::size_t i) { return in[i]->rows.data(); };
               auto stride = [&](std::size_t i) { return i < sizes.size() ? 4 * sizes[i] : 0; };
               Gathered out(y, n, at);
               f(step, 1, slot, kOffset, p(0), stride(0), p(1), stride(1), p(2), stride(2), p(3), stride(3),
-                p(4), stride(4), w.a.data(), w.dt_bias.data(), w.d.data(), out.rows.data(), 4 * n, lo, hi);
+                p(4), stride(4), p(5), stride(5), w.a.data(), w.dt_bias.data(), w.d.data(), out.rows.data(),
+                4 * n, lo, hi);
               scatter(out.rows, n, at, y);
             });
         if (is_first) std::memcpy(first.data(), y.data(), y.size() * 4);
@@ -419,6 +489,19 @@ INSTANTIATE_TEST_SUITE_P(
                   .values = 96,
                   .gate_of_keys = true,
                   .scale = 0.5f}},
+        ScanCase{"wkv",
+                 {.kind = Kind::Wkv, .heads = 2, .groups = 2, .keys = 64, .values = 64, .bonus = true}},
+        ScanCase{"wkv_leaky",
+                 {.kind = Kind::Wkv,
+                  .heads = 4,
+                  .groups = 2,
+                  .keys = 24,
+                  .values = 40,
+                  .leaky = true,
+                  .scale = 0.25f}},
+        ScanCase{"wkv_plain", {.kind = Kind::Wkv, .heads = 3, .groups = 1, .keys = 5, .values = 80}},
+        ScanCase{"wkv7", {.kind = Kind::Wkv7, .heads = 3, .groups = 3, .keys = 64, .values = 64}},
+        ScanCase{"wkv7_small", {.kind = Kind::Wkv7, .heads = 2, .groups = 2, .keys = 7, .values = 3}},
         ScanCase{"decay",
                  {.kind = Kind::Decay,
                   .heads = 4,

@@ -24,9 +24,9 @@ class Unit {
       : e_(e), b_(e.b()), v_(e), spec_(spec), a_(a), slots_(slots), head_(head), width_(width) {
     first_ = b_.CreateShl(first, 2);
     row_bytes_ = 4 * spec.values;
-    if (spec.gate_of_keys) {
+    if (spec.gate_of_keys || spec.kind == Kind::Wkv || spec.kind == Kind::Wkv7) {
       decays_ = e.stack(4 * spec.keys);
-      decayed_keys_ = e.stack(4 * spec.keys);
+      weighed_keys_ = e.stack(4 * spec.keys);
     }
   }
 
@@ -70,12 +70,13 @@ class Unit {
 
   // Row t of operand i.
   Value* operand(int i) {
-    static constexpr const char* kNames[] = {"x0", "x1", "x2", "x3", "x4"};
-    static constexpr const char* kStrides[] = {"x0s", "x1s", "x2s", "x3s", "x4s"};
+    static constexpr const char* kNames[] = {"x0", "x1", "x2", "x3", "x4", "x5"};
+    static constexpr const char* kStrides[] = {"x0s", "x1s", "x2s", "x3s", "x4s", "x5s"};
     return e_.at(a_[kNames[i]], t_, a_[kStrides[i]]);
   }
   Value* of_head(Value* base, Value* head, std::int64_t size) { return e_.at(base, head, 4 * size); }
-  Value* columns(Value* base) { return e_.at(of_head(base, head_, spec_.values), first_); }
+  Value* columns(Value* base) { return columns(base, head_); }
+  Value* columns(Value* base, Value* head) { return e_.at(of_head(base, head, spec_.values), first_); }
   Value* scalar(Value* base, Value* i) { return v_.load_splat(e_.at(base, i, std::int64_t{4})); }
 
   Value* group() {
@@ -97,6 +98,8 @@ class Unit {
         if (spec_.d) d_ = values([&](std::size_t p) { return load(columns(a_["d"]), p); });
         return;
       case Kind::Delta:
+      case Kind::Wkv:
+      case Kind::Wkv7:
         return;
       case Kind::Decay: {
         std::vector<float> decays;
@@ -124,6 +127,10 @@ class Unit {
                              of_head(operand(0), group(), spec_.keys)),
                       v_.splat(spec_.scale), {});
       }
+      case Kind::Wkv:
+        return emit_wkv();
+      case Kind::Wkv7:
+        return emit_wkv7();
     }
   }
 
@@ -157,12 +164,12 @@ class Unit {
     Value *query = of_head(operand(0), group(), spec_.keys), *key = of_head(operand(1), group(), spec_.keys);
     Value* decay = nullptr;
     if (spec_.gate_of_keys)
-      decay_keys(of_head(operand(3), head_, spec_.keys), key);
+      weigh_keys(of_head(operand(3), head_, spec_.keys), key, [](Value* d, Value*, int) { return d; });
     else
       decay = exp(v_, scalar(operand(3), head_));
     // What the decayed state says of the key, and what is missing of the value.
     Values known = sums([&](Value* i, Values acc) {
-      Value* k = scalar(spec_.gate_of_keys ? decayed_keys_ : key, i);
+      Value* k = scalar(spec_.gate_of_keys ? weighed_keys_ : key, i);
       each([&](std::size_t p) { acc[p] = v_.fma(k, load(e_.at(state_, i, row_bytes_), p), acc[p]); });
       return acc;
     });
@@ -177,12 +184,65 @@ class Unit {
     finish(update(u, decay_of, key, query), v_.splat(spec_.scale), {});
   }
 
-  void decay_keys(Value* gate, Value* key) {
+  void emit_wkv() {
+    Value *query = of_head(operand(0), head_, spec_.keys), *key = of_head(operand(1), group(), spec_.keys);
+    const auto weight = [&](Value* decay, Value* i, int n) -> Value* {
+      if (spec_.leaky) return v_.sub(v_.splat(1), decay);
+      return spec_.bonus ? v_.load(e_.at(of_head(a_["a"], head_, spec_.keys), i, std::int64_t{4}), n)
+                         : nullptr;
+    };
+    weigh_keys(of_head(operand(3), head_, spec_.keys), key, weight);
+    const Values u = values([&](std::size_t p) { return load(columns(operand(2), group()), p); });
+    if (!spec_.bonus) {
+      const auto decay = [&](Value* i, std::size_t) { return scalar(decays_, i); };
+      return finish(update(u, decay, weighed_keys_, query), v_.splat(spec_.scale), {});
+    }
+    finish(sums([&](Value* i, Values acc) {
+             Value* s = e_.at(state_, i, row_bytes_);
+             Value *decay = scalar(decays_, i), *k = scalar(key, i), *bonus = scalar(weighed_keys_, i);
+             each([&](std::size_t p) {
+               Value* before = load(s, p);
+               store(v_.fma(k, u[p], v_.mul(decay, before)), s, p);
+               acc[p] = v_.fma(scalar(query, i), v_.fma(bonus, u[p], before), acc[p]);
+             });
+             return acc;
+           }),
+           v_.splat(spec_.scale), {});
+  }
+
+  void emit_wkv7() {
+    const auto of = [&](int i) { return of_head(operand(i), head_, spec_.keys); };
+    Value *query = of(0), *key = of(1), *a = of(4), *b = of(5);
+    weigh_keys(of(3), key, [](Value*, Value*, int) { return nullptr; });
+    const Values v = values([&](std::size_t p) { return load(columns(operand(2)), p); });
+    const Values known = sums([&](Value* i, Values acc) {
+      Value* a_i = scalar(a, i);
+      each([&](std::size_t p) { acc[p] = v_.fma(a_i, load(e_.at(state_, i, row_bytes_), p), acc[p]); });
+      return acc;
+    });
+    finish(sums([&](Value* i, Values acc) {
+             Value* s = e_.at(state_, i, row_bytes_);
+             Value *decay = scalar(decays_, i), *k = scalar(key, i), *b_i = scalar(b, i),
+                   *q = scalar(query, i);
+             each([&](std::size_t p) {
+               Value* next = v_.fma(k, v[p], v_.fma(b_i, known[p], v_.mul(decay, load(s, p))));
+               store(next, s, p);
+               acc[p] = v_.fma(q, next, acc[p]);
+             });
+             return acc;
+           }),
+           nullptr, {});
+  }
+
+  // Decays of the head's keys, and the keys times weight(decay, index, count), or 1 where that gives none.
+  void weigh_keys(Value* gate, Value* key,
+                  const std::function<Value*(Value* decay, Value* i, int n)>& weight) {
     v_.over(spec_.keys, [&](Value* i, int n) {
       auto in = [&](Value* base) { return e_.at(base, i, std::int64_t{4}); };
       Value* decay = exp(v_, v_.load(in(gate), n));
       v_.store(decay, in(decays_), n);
-      v_.store(v_.mul(decay, v_.load(in(key), n)), in(decayed_keys_), n);
+      Value *k = v_.load(in(key), n), *w = weight(decay, i, n);
+      v_.store(w != nullptr ? v_.mul(w, k) : k, in(weighed_keys_), n);
     });
   }
 
@@ -237,7 +297,7 @@ class Unit {
   Value *head_, *first_ = nullptr, *t_ = nullptr, *state_ = nullptr;
   const std::int64_t width_;
   std::int64_t row_bytes_ = 0;
-  Value *rate_ = nullptr, *decay_ = nullptr, *decays_ = nullptr, *decayed_keys_ = nullptr;
+  Value *rate_ = nullptr, *decay_ = nullptr, *decays_ = nullptr, *weighed_keys_ = nullptr;
   Values dt_bias_, d_;
 };
 
@@ -254,6 +314,10 @@ std::string name_of(const ScanSpec& s) {
     case Kind::Decay:
       return cat("decay_attention_", sizes, "_", float_name(s.scale), "_",
                  float_name(static_cast<float>(s.alibi)), "_", float_name(static_cast<float>(s.by)));
+    case Kind::Wkv:
+      return cat("wkv_", sizes, s.bonus ? "_bonus" : "", s.leaky ? "_leaky" : "", "_", float_name(s.scale));
+    case Kind::Wkv7:
+      return cat("wkv7_", sizes);
   }
   throw_internal("kind of scan");
 }
@@ -266,10 +330,11 @@ std::int64_t ScanSpec::block(const Isa& isa) const {
 }
 
 llvm::Function* scan(Emitter& e, const ScanSpec& spec) {
-  const std::vector<Arg> args = {
-      in("step"), i64("group"),  i64("slot_bytes"), i64("offset"), in("x0"),   i64("x0s"), in("x1"),
-      i64("x1s"), in("x2"),      i64("x2s"),        in("x3"),      i64("x3s"), in("x4"),   i64("x4s"),
-      in("a"),    in("dt_bias"), in("d"),           out("y"),      i64("ys"),  i64("lo"),  i64("hi")};
+  const std::vector<Arg> args = {in("step"), i64("group"), i64("slot_bytes"), i64("offset"), in("x0"),
+                                 i64("x0s"), in("x1"),     i64("x1s"),        in("x2"),      i64("x2s"),
+                                 in("x3"),   i64("x3s"),   in("x4"),          i64("x4s"),    in("x5"),
+                                 i64("x5s"), in("a"),      in("dt_bias"),     in("d"),       out("y"),
+                                 i64("ys"),  i64("lo"),    i64("hi")};
   return e.function(name_of(spec), args, [&, spec](const Args& a) {
     auto& b = e.b();
     const Slots slots(e, a);

@@ -120,6 +120,14 @@ ir::WeightId Tensors::rates(const std::string& name, std::int64_t size) {
   return use(tensor, {size});
 }
 
+ir::WeightId Tensors::far_rows(const std::string& name, std::int64_t rows, std::int64_t cols, bool flat) {
+  const Tensor& tensor = required(name, {rows, 1, 1, cols});
+  if (info(tensor.format).kind == FormatKind::kBlock)
+    file_.fail_tensor(tensor.name, cat("expected rows of floats, found type ", gc::name(tensor.format)));
+  if (flat) return use(tensor, {rows, 1, 1, cols}, {rows * cols});
+  return use(tensor, {rows, 1, 1, cols}, {rows, cols});
+}
+
 ir::WeightId Tensors::flat(const std::string& name, std::int64_t rows, std::int64_t cols) {
   return use(required(name, {rows, cols}), {rows, cols}, {rows * cols});
 }

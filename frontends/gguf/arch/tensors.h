@@ -56,6 +56,8 @@ class Tensors {
   // Taps of a convolution [channels, taps], which files may have in three dimensions; rates of decay [size], in two.
   ir::WeightId taps(const std::string& name, std::int64_t channels, std::int64_t taps);
   ir::WeightId rates(const std::string& name, std::int64_t size);
+  // Rows of factors, the first and the last of four dimensions: [rows, cols], or one after the other [rows * cols].
+  ir::WeightId far_rows(const std::string& name, std::int64_t rows, std::int64_t cols, bool flat);
   // A tensor of two dimensions whose values stand one after the other: f32 of rows * cols.
   ir::WeightId flat(const std::string& name, std::int64_t rows, std::int64_t cols);
   // Known to have no meaning for this graph: a tensor, all whose names begin so, or all of layers from `layer` on.
