@@ -6,9 +6,12 @@
 //   - a thread that has not said which context it uses gets nothing done.
 //
 // GC_FAKE_CUDA_DEVICES (1), GC_FAKE_CUDA_CC (90: compute capability 9.0), GC_FAKE_CUDA_BYTES (8 GiB: memory) say what it is.
+// GC_FAKE_CUDA_FAIL=NAME:N[:ERROR]: the function of that name fails from its N-th call on (ERROR, 719: "unspecified launch failure"),
+// as a device that is lost does.
 // Kernels must come as cubins, ELF files, but what they hold is not looked at.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,12 +35,34 @@ namespace {
 using gc::device::At;
 using gc::device::Step;
 
-enum { kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotFound = 500, kInvalidImage = 200 };
+enum {
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kNotFound = 500,
+  kLost = 719
+};
 
 std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
+
+// The error that this call of a function is to end with, or 0.
+int injected(const char* function) {
+  static const char* const text = std::getenv("GC_FAKE_CUDA_FAIL");
+  static std::atomic<std::uint64_t> calls{0};
+  const std::size_t n = std::strlen(function);
+  if (text == nullptr || std::strncmp(text, function, n) != 0 || text[n] != ':') return 0;
+  char* end = nullptr;
+  const std::uint64_t first = std::strtoull(text + n + 1, &end, 10);
+  if (++calls < first) return 0;
+  return *end == ':' ? std::atoi(end + 1) : kLost;
+}
+#define MAY_FAIL \
+  if (const int error = injected(__func__)) return error;
+
 int device_count() { return static_cast<int>(setting("GC_FAKE_CUDA_DEVICES", 1)); }
 std::uint64_t total_bytes() { return setting("GC_FAKE_CUDA_BYTES", std::uint64_t{8} << 30); }
 
@@ -113,50 +138,68 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 
 }  // namespace
 
-API cuInit(unsigned flags) { return flags == 0 ? 0 : kInvalidValue; }
+API cuInit(unsigned flags) {
+  MAY_FAIL
+  return flags == 0 ? 0 : kInvalidValue;
+}
 API cuGetErrorString(int error, const char** text) {
   *text = error == kOutOfMemory      ? "out of memory"
           : error == kInvalidContext ? "invalid device context"
           : error == kNotFound       ? "named symbol not found"
           : error == kInvalidImage   ? "device kernel image is invalid"
+          : error == kLost           ? "unspecified launch failure"
                                      : "invalid argument";
   return 0;
 }
-API cuDeviceGetCount(int* n) { return *n = device_count(), 0; }
+API cuDeviceGetCount(int* n) {
+  MAY_FAIL
+  return *n = device_count(), 0;
+}
 API cuDeviceGet(int* device, int ordinal) {
+  MAY_FAIL
   if (ordinal < 0 || ordinal >= device_count()) return 101;
   return *device = ordinal, 0;
 }
 API cuDeviceGetName(char* name, int size, int device) {
+  MAY_FAIL
   std::snprintf(name, static_cast<std::size_t>(size), "Fake GPU %d", device);
   return 0;
 }
 API cuDeviceGetAttribute(int* value, int attribute, int) {
+  MAY_FAIL
   const int number = static_cast<int>(setting("GC_FAKE_CUDA_CC", 90));
   if (attribute != 75 && attribute != 76) return kInvalidValue;
   return *value = attribute == 75 ? number / 10 : number % 10, 0;
 }
-API cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = total_bytes(), 0; }
+API cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  MAY_FAIL
+  return *bytes = total_bytes(), 0;
+}
 API cuDevicePrimaryCtxRetain(void** to, int) {
+  MAY_FAIL
   const Lock lock(mutex);
   contexts++;
   return *to = &context, 0;
 }
 API cuDevicePrimaryCtxRelease_v2(int) {
+  MAY_FAIL
   const Lock lock(mutex);
   return contexts-- > 0 ? 0 : kInvalidContext;
 }
 API cuCtxSetCurrent(void* to) {
+  MAY_FAIL
   if (to != &context && to != nullptr) return kInvalidContext;
   return current = to, 0;
 }
 API cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current) return kInvalidContext;
   *total = total_bytes();
   return *free = *total - used, 0;
 }
 API cuMemAlloc_v2(std::uint64_t* at, std::size_t bytes) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
@@ -170,6 +213,7 @@ API cuMemAlloc_v2(std::uint64_t* at, std::size_t bytes) {
   return 0;
 }
 API cuMemFree_v2(std::uint64_t at) {
+  MAY_FAIL
   const Lock lock(mutex);
   run_everything();
   const auto it = memory.find(at);
@@ -180,16 +224,19 @@ API cuMemFree_v2(std::uint64_t at) {
   return 0;
 }
 API cuMemHostAlloc(void** at, std::size_t bytes, unsigned) {
+  MAY_FAIL
   if (!current) return kInvalidContext;
   return (*at = std::malloc(bytes)) ? 0 : kOutOfMemory;
 }
 API cuMemFreeHost(void* at) {
+  MAY_FAIL
   const Lock lock(mutex);
   run_everything();
   std::free(at);
   return current ? 0 : kInvalidContext;
 }
 API cuMemsetD8_v2(std::uint64_t at, unsigned char value, std::size_t bytes) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || !is_device(at, bytes)) return kInvalidValue;
   run_everything();
@@ -197,6 +244,7 @@ API cuMemsetD8_v2(std::uint64_t at, unsigned char value, std::size_t bytes) {
   return 0;
 }
 API cuMemcpyDtoD_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || !is_device(to, bytes) || !is_device(from, bytes)) return kInvalidValue;
   run_everything();
@@ -204,6 +252,7 @@ API cuMemcpyDtoD_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes) {
   return 0;
 }
 API cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || !is_device(to, bytes) || is_device(from, 1)) return kInvalidValue;
   run_everything();
@@ -211,6 +260,7 @@ API cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
   return 0;
 }
 API cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || !is_device(from, bytes) || is_device(to, 1)) return kInvalidValue;
   run_everything();
@@ -218,6 +268,7 @@ API cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
   return 0;
 }
 API cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || !is_device(to, bytes) || is_device(from, 1)) return kInvalidValue;
   static_cast<Stream*>(stream)->queue.push_back(
@@ -225,6 +276,7 @@ API cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, 
   return 0;
 }
 API cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || !is_device(from, bytes) || is_device(to, 1)) return kInvalidValue;
   static_cast<Stream*>(stream)->queue.push_back(
@@ -232,6 +284,7 @@ API cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* 
   return 0;
 }
 API cuStreamCreate(void** stream, unsigned flags) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || flags != 0) return kInvalidValue;  // 0: orders itself with the stream of no name
   auto* made = new Stream;
@@ -239,12 +292,14 @@ API cuStreamCreate(void** stream, unsigned flags) {
   return *stream = made, 0;
 }
 API cuStreamSynchronize(void* stream) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || !streams.count(static_cast<Stream*>(stream))) return kInvalidValue;
   run_all(static_cast<Stream*>(stream));
   return 0;
 }
 API cuStreamDestroy_v2(void* stream) {
+  MAY_FAIL
   const Lock lock(mutex);
   auto* s = static_cast<Stream*>(stream);
   if (!current || !streams.count(s)) return kInvalidValue;
@@ -253,8 +308,12 @@ API cuStreamDestroy_v2(void* stream) {
   delete s;
   return 0;
 }
-API cuEventCreate(void** event, unsigned) { return *event = new Event, 0; }
+API cuEventCreate(void** event, unsigned) {
+  MAY_FAIL
+  return *event = new Event, 0;
+}
 API cuEventRecord(void* event, void* stream) {
+  MAY_FAIL
   const Lock lock(mutex);
   auto* e = static_cast<Event*>(event);
   auto* s = static_cast<Stream*>(stream);
@@ -267,18 +326,21 @@ API cuEventRecord(void* event, void* stream) {
   return 0;
 }
 API cuEventSynchronize(void* event) {
+  MAY_FAIL
   const Lock lock(mutex);
   auto* e = static_cast<Event*>(event);
   while (e->in) run_first(e->in);
   return 0;
 }
 API cuEventDestroy_v2(void* event) {
+  MAY_FAIL
   const Lock lock(mutex);
   cuEventSynchronize(event);
   delete static_cast<Event*>(event);
   return 0;
 }
 API cuModuleLoadData(void** module, const void* image) {
+  MAY_FAIL
   if (!current) return kInvalidContext;
   if (std::memcmp(image, "\177ELF", 4) != 0) return kInvalidImage;
   Dl_info self;  // loaded by name and locally: the global scope doesn't have it
@@ -287,11 +349,13 @@ API cuModuleLoadData(void** module, const void* image) {
   return *module ? 0 : kNotFound;
 }
 API cuModuleGetFunction(void** function, void* module, const char* name) {
+  MAY_FAIL
   *function = dlsym(module, name);
   return *function ? 0 : kNotFound;
 }
 API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned block_x, unsigned block_y,
                    unsigned block_z, unsigned shared, void* stream, void** parameters, void** extra) {
+  MAY_FAIL
   const Lock lock(mutex);
   if (!current || x == 0 || y == 0 || z == 0 || y > 65535 || z > 65535) return kInvalidValue;
   if (block_x != 128 || block_y != 1 || block_z != 1 || shared != 0 || extra) return kInvalidValue;

@@ -49,6 +49,8 @@ class Device {
   }
   // "GPU 0 (NAME) has N bytes free", for messages.
   virtual void say_free(Writer&) {}
+  // "GPU 0 (NAME): a step failed: WHY", of the last failure.
+  virtual void say_failure(Writer&) {}
 
  protected:
   ~Device() = default;

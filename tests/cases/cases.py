@@ -18,6 +18,7 @@ import traceback
 import check
 import containers
 import faults
+import gpu
 import known
 import limits
 import models
@@ -25,7 +26,7 @@ import programs
 import server
 import texts
 
-MODULES = [containers, models, texts, faults, programs, limits, known, server]
+MODULES = [containers, models, texts, faults, programs, limits, gpu, known, server]
 
 
 def all_cases():

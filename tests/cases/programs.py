@@ -287,25 +287,48 @@ def machine():
     yield Case("RUN", "nothing is written, executed or connected", no_write)
 
 
+def cut(share, made=program, arguments=("-p", "hi", "-n", "2")):
+    """A check of the first part of a program; `made`: of the context, its path."""
+
+    def check(c):
+        data = open(made(c), "rb").read()
+        path = c.path("cut")
+        with open(path, "wb") as f:
+            f.write(data[: int(len(data) * share)])
+        os.chmod(path, 0o755)
+        try:
+            ran = run([path, *arguments])
+        except OSError as error:
+            return f"refused by the kernel ({error.strerror})"
+        # Cut in its code or its libraries the kernel can only kill it; cut in its weights it says so.
+        expect(ran.code != 0, "it ran")
+        return "refused" if ran.code == 1 else "killed"
+
+    return check
+
+
+def flipped(seed, made=program):
+    """A check of a program with one bit changed."""
+
+    def check(c):
+        data = bytearray(open(made(c), "rb").read())
+        at = random.Random(seed).randrange(4096, len(data))
+        data[at] ^= 1 << seed % 8
+        path = c.path("flipped")
+        with open(path, "wb") as f:
+            f.write(data)
+        os.chmod(path, 0o755)
+        ran = run([path, "check"], wall=30)
+        if ran.code == 0:
+            # Nothing that is mapped: section names, padding, the room between.
+            return "a byte that nothing reads"
+        return "found by check" if ran.code == 1 else "killed"
+
+    return check
+
+
 def damaged():
     """DMG: programs that are cut off or changed: said at the start or by `check`, and weights are never read past the end."""
-    def cut(share):
-        def check(c):
-            data = open(program(c), "rb").read()
-            path = c.path("cut")
-            with open(path, "wb") as f:
-                f.write(data[: int(len(data) * share)])
-            os.chmod(path, 0o755)
-            try:
-                ran = run([path, "-p", "hi", "-n", "2"])
-            except OSError as error:
-                return f"refused by the kernel ({error.strerror})"
-            # Cut in its code or its libraries the kernel can only kill it; cut in its weights it says so.
-            expect(ran.code != 0, "it ran")
-            return "refused" if ran.code == 1 else "killed"
-
-        return check
-
     for share in (0, 0.001, 0.01, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99):
         yield Case("DMG", f"cut to {share}", cut(share))
 
@@ -324,23 +347,6 @@ def damaged():
         return "refused"
 
     yield Case("DMG", "cut in its weights", cut_weights)
-
-    def flipped(seed):
-        def check(c):
-            data = bytearray(open(program(c), "rb").read())
-            at = random.Random(seed).randrange(4096, len(data))
-            data[at] ^= 1 << seed % 8
-            path = c.path("flipped")
-            with open(path, "wb") as f:
-                f.write(data)
-            os.chmod(path, 0o755)
-            ran = run([path, "check"], wall=30)
-            if ran.code == 0:
-                # Nothing that is mapped: section names, padding, the room between.
-                return "a byte that nothing reads"
-            return "found by check" if ran.code == 1 else "killed"
-
-        return check
 
     for seed in range(40):
         yield Case("DMG", f"one bit changed, {seed}", flipped(seed))

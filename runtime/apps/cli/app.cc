@@ -34,8 +34,12 @@ int App::fail_status(Status status) {
       return fail("this file has no code for that");
     case kErrImage:
       return fail("this file is damaged");
-    case kErrSystem:
-      return fail("the operating system or the GPU's driver failed");
+    case kErrSystem: {
+      if (device == nullptr) return fail("the operating system failed");
+      Writer w(message, sizeof message);
+      device->say_failure(w);
+      return fail(w.text());
+    }
     default:
       return fail("status ", status);
   }
@@ -190,6 +194,7 @@ bool open_model(App& app, const Options& options, Model* model) {
       app.message[0] = 0;
       return true;
     }
+    app.device = model->device;
   }
   if (s != kOk) app.fail_status(s);
   return s == kOk;

@@ -9,6 +9,7 @@
 #include "runtime/apps/cli/output.h"
 #include "runtime/apps/memory.h"
 #include "runtime/base/vec.h"
+#include "runtime/core/device.h"
 #include "runtime/core/session.h"
 #include "runtime/text/tokenizer.h"
 
@@ -24,7 +25,8 @@ struct App {
   MemoryFailure failure;
   Allocator memory;
   Output out{1}, err{2};
-  char message[512] = "";  // of the function that failed last
+  Device* device = nullptr;  // that the model is on
+  char message[512] = "";    // of the function that failed last
 
   Span<char> note() { return message; }
 

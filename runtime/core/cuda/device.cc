@@ -160,6 +160,10 @@ void CudaDevice::read(void* to, const uint8_t* from, uint64_t bytes) {
   use();
   note(driver_.read(to, reinterpret_cast<uint64_t>(from), bytes));
 }
+void CudaDevice::say_failure(Writer& w) {
+  format(w, "GPU ", gpu_, " (", Str(name_),
+         "): a step failed: ", driver_.why(__atomic_load_n(&last_, __ATOMIC_RELAXED)));
+}
 void CudaDevice::say_free(Writer& w) {
   use();
   size_t free = 0, total = 0;

@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
   Status begin(const SessionOptions& options, Allocator allocator, DeviceSession** session,
                Span<char> message) override;
   void say_free(Writer& w) override;
+  void say_failure(Writer& w) override;
 
   // Makes this thread's calls this device's, which a thread has to do before any other.
   void use() { note(driver_.context_use(context_)); }
@@ -33,7 +34,11 @@ class CudaDevice final : public Device {
   void note(int error) {
     if (error != 0) __atomic_store_n(&failed_, error, __ATOMIC_RELAXED);
   }
-  bool take_failure() { return __atomic_exchange_n(&failed_, 0, __ATOMIC_RELAXED) != 0; }
+  bool take_failure() {
+    const int error = __atomic_exchange_n(&failed_, 0, __ATOMIC_RELAXED);
+    if (error != 0) __atomic_store_n(&last_, error, __ATOMIC_RELAXED);
+    return error != 0;
+  }
 
   const Driver& driver() const { return driver_; }
   const gc_cuda_image& image() const { return *image_; }
@@ -57,7 +62,7 @@ class CudaDevice final : public Device {
   const gc_cuda_image* image_ = nullptr;
   Vec<void*> functions_;  // by kernel
   uint8_t* weights_ = nullptr;
-  int failed_ = 0;
+  int failed_ = 0, last_ = 0;
 };
 
 // The best of an image's cubins for a device; null: none runs there.
