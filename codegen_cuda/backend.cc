@@ -22,7 +22,7 @@ int64_t columns_of(const ir::Type& type) {
 
 namespace {
 
-constexpr int64_t kMostDims = 512;  // of a head: registers of a lane
+constexpr int64_t kMostDims = 576;  // of a head: registers of a lane
 
 bool is_q16(const Graph& graph, ir::ValueId id) { return graph.value(id).type.elem == Elem::Q16; }
 
@@ -54,9 +54,15 @@ std::string can_glu(const Graph& graph, const Op& op) {
   return can_multiply(graph, op, both);
 }
 
+std::string can_heads(const Graph& graph, const Op& op) {
+  const ir::Weight& w = graph.weight(op.one("matrices")->weight);
+  if (is_q16(graph, op.inputs[0]) || info(w.format).kind == FormatKind::kBlock)
+    return cat("block formats of a matrix a head ('", w.name, "')");
+  if (w.shape[1] % 16 != 0) return cat("heads of ", w.shape[1], " rows, no multiple of 16 ('", w.name, "')");
+  return undecodable(w.format);
+}
+
 std::string can_experts(const Graph& graph, const Op& op) {
-  if (op.kind == OpKind::experts_in && (op.one("gate_scale") || op.one("up_scale")))
-    return "factors of experts' matrices";
   for (const char* slot : {"gate", "up", "down"}) {
     const bool has = (op.kind == OpKind::experts_out) == (std::string_view(slot) == "down");
     const auto use = has ? op.one(slot) : std::nullopt;
@@ -74,8 +80,7 @@ std::string can_experts(const Graph& graph, const Op& op) {
 }
 
 std::string can_attend(const Graph& graph, const Op& op) {
-  for (const AttrName name : {AttrName::alibi, AttrName::buckets})
-    if (op.has(name)) return cat("attribute ", ir::info(name).name);
+  if (op.has(AttrName::buckets)) return "biases by distance";
   if (op.i64_or(AttrName::ahead, 0) != 0) return "attention to later positions";
   const ir::State& state = graph.state(op.state);
   if (state.k_dim > kMostDims || state.v_dim > kMostDims) return cat("heads of more than ", kMostDims);
@@ -91,11 +96,14 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
       return can_multiply(graph, op, op.slot("rows"));
     case OpKind::matmul_glu:
       return can_glu(graph, op);
+    case OpKind::matmul_heads:
+      return can_heads(graph, op);
     case OpKind::embed:
     case OpKind::embed_position:
       return undecodable(graph.weight(op.one("table")->weight).format);
     case OpKind::attn_block:
     case OpKind::attention:
+    case OpKind::attention_again:
       return can_attend(graph, op);
     case OpKind::route:
       return "";
@@ -130,31 +138,28 @@ std::string CudaBackend::can(const Graph& graph, const Op& op) const {
     case OpKind::concat:
     case OpKind::slice_heads:
     case OpKind::concat_heads:
-      return "";
-    case OpKind::act:  // device/base.cuh has the functions up to softplus
-      return op.fn() > ir::Fn::softplus ? cat("fn ", ir::name(op.fn())) : "";
+    case OpKind::act:
     case OpKind::temper:
-    case OpKind::matmul_heads:
+    case OpKind::dot_heads:
+    case OpKind::conv:
+    case OpKind::token_shift:
+    case OpKind::ssm_scan:
+    case OpKind::delta_rule:
+    case OpKind::decay_attention:
+    case OpKind::wkv:
+    case OpKind::wkv7:
+    case OpKind::mix:
+    case OpKind::add_heads:
+    case OpKind::rescale:
+    case OpKind::sparsify:
+    case OpKind::sinkhorn:
+      return "";
     case OpKind::route_by_token:
-    case OpKind::attention_again:
     case OpKind::attention_sums:
     case OpKind::attention_chosen:
     case OpKind::choose_positions:
     case OpKind::ngram_embed:
     case OpKind::compress:
-    case OpKind::dot_heads:
-    case OpKind::conv:
-    case OpKind::ssm_scan:
-    case OpKind::delta_rule:
-    case OpKind::decay_attention:
-    case OpKind::token_shift:
-    case OpKind::wkv:
-    case OpKind::wkv7:
-    case OpKind::mix:
-    case OpKind::rescale:
-    case OpKind::add_heads:
-    case OpKind::sinkhorn:
-    case OpKind::sparsify:
       return "has no device kernel yet (codegen_cuda/README.md)";
   }
   throw_internal("an op that the backend doesn't know");

@@ -34,6 +34,14 @@ bool Emit::over_outputs(ir::ValueId id) const {
 
 const char* name_of(ir::Fn fn) { return ir::name(fn); }  // base.cuh has the same names
 
+std::string slopes(double alibi, std::int64_t heads) {
+  std::int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  const std::string n = literal(static_cast<float>(power));
+  return cat("static __device__ float slope(int head) { return exp2f(", literal(static_cast<float>(-alibi)),
+             " * (head < ", power, " ? float(head + 1) : float(head - ", power, ") + 0.5f) / ", n, "); }");
+}
+
 Launch launch_of(const Emit& e, std::int32_t op) {
   Launch launch;
   launch.op = op;

@@ -30,6 +30,8 @@ struct Emit {
 };
 
 const char* name_of(ir::Fn fn);  // an enumerator of device code
+// "static __device__ float slope(int head)": ALiBi's, of this largest exponent (ir.h).
+std::string slopes(double alibi, std::int64_t heads);
 
 // A launch over the rows of the op's first result.
 Launch launch_of(const Emit& e, std::int32_t op);
@@ -41,16 +43,20 @@ void add_norm(const Emit& e, const ir::Op& norm, Fields& spec, Launch& launch);
 
 // kernels/norm
 Launch emit_norm(Emit& e, std::int32_t op);
-// kernels/matmul: matmul and matmul_glu, for so many rows at once. `norm`: the op that is the product's front, -1: none.
+// kernels/matmul: matmul, matmul_heads and matmul_glu, for so many rows at once. `norm`: the op that is the product's front, -1: none.
 inline constexpr std::int64_t kRowsAtOnce = 4;  // accumulators are rows x 4 a lane
 Launch emit_product(Emit& e, std::int32_t op, std::int64_t rows_at_once, std::int32_t norm);
 // Whether a row of so many columns fits the shared memory that a front has.
 bool fits_front(bool quantized, std::int64_t columns);
-// kernels/attention: attention and attn_block, in three launches; rope.
+// kernels/attention: attention, attention_again and attn_block, in three launches; rope.
 std::vector<Launch> emit_attention(Emit& e, std::int32_t op);
 Launch emit_rope(Emit& e, std::int32_t op);
 // kernels/experts: route, experts_in, experts_out.
 Launch emit_experts(Emit& e, std::int32_t op);
+// kernels/recurrent: conv, token_shift and scans.
+Launch emit_recurrent(Emit& e, std::int32_t op);
+// kernels/streams: mix, rescale, add_heads, sinkhorn, sparsify.
+Launch emit_streams(Emit& e, std::int32_t op);
 // kernels/rows: embeddings, select, softcap of logits, and all ops that work value by value.
 Launch emit_rows(Emit& e, std::int32_t op);
 

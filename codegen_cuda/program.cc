@@ -46,8 +46,6 @@ class Maker {
         !readers(output).empty())
       throw_unsupported(ir::info(last.kind).name, " of '", graph().value(output).name,
                         "' on cuda: outputs other than one matrix's logits have no kernels yet");
-    for (const ir::State& state : graph().states)
-      if (state.is_recurrent()) throw_unsupported("state '", state.name, "' on cuda has no kernels yet");
   }
 
   // Ops that read a value, views of it aside.
@@ -105,18 +103,23 @@ class Maker {
   void add(std::vector<Launch>& to, std::int32_t i, bool one) {
     const OpKind kind = op(i).kind;
     if (ir::is_view(kind) || (one && product_of_[static_cast<size_t>(i)] >= 0)) return;
-    if (kind == OpKind::matmul || kind == OpKind::matmul_glu) {
+    if (kind == OpKind::matmul || kind == OpKind::matmul_heads || kind == OpKind::matmul_glu) {
       to.push_back(emit_product(e_, i, one ? 1 : kRowsAtOnce, one ? front_of_[static_cast<size_t>(i)] : -1));
     } else if (is_norm(kind)) {
       to.push_back(emit_norm(e_, i));
     } else if (kind == OpKind::rope) {
       to.push_back(emit_rope(e_, i));
-    } else if (kind == OpKind::attention || kind == OpKind::attn_block) {
+    } else if (kind == OpKind::attention || kind == OpKind::attention_again || kind == OpKind::attn_block) {
       const std::vector<Launch> launches = emit_attention(e_, i);
       to.insert(to.end(), launches.begin(), launches.end());
       note_attention(op(i));
+    } else if (op(i).state.valid()) {
+      to.push_back(emit_recurrent(e_, i));
     } else if (kind == OpKind::route || kind == OpKind::experts_in || kind == OpKind::experts_out) {
       to.push_back(emit_experts(e_, i));
+    } else if (kind == OpKind::mix || kind == OpKind::rescale || kind == OpKind::add_heads ||
+               kind == OpKind::sinkhorn || kind == OpKind::sparsify) {
+      to.push_back(emit_streams(e_, i));
     } else {
       to.push_back(emit_rows(e_, i));
     }
@@ -169,7 +172,8 @@ gc_cuda_launch packed(const Program& program, const plan::Plan& plan, const Laun
   const plan::StatePlan& state = plan.states[static_cast<size_t>(launch.state)];
   out.group = static_cast<std::uint32_t>(state.group);
   out.state = state.offset[program.kv_type];
-  out.block_bytes = plan.groups[static_cast<size_t>(state.group)].block_bytes[program.kv_type];
+  const plan::GroupPlan& group = plan.groups[static_cast<size_t>(state.group)];
+  out.block_bytes = group.has_blocks() ? group.block_bytes[program.kv_type] : group.seq_bytes;
   return out;
 }
 

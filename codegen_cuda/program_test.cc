@@ -108,10 +108,11 @@ void expect_refused(std::string text, const std::string& from, const std::string
 
 TEST(Program, WhatHasNoKernelIsRefusedByName) {
   expect_refused(kLayers, "q8_0[96, 64]", "iq4_kt[96, 64]", "IQ4_KT");
-  expect_refused(kLayers,
-                 "%n1 = residual_norm(%x0, %d0, pre = weight \"n1\": f32[64]) {eps = 1e-06, out = q16}",
-                 "%m1 = residual_norm(%x0, %d0) {eps = 1e-06}\n %n1 = sparsify(%m1) {by = 1}",
-                 "sparsify of 'n1' on cuda: has no device kernel yet");
+  expect_refused(
+      kLayers, "%n1 = residual_norm(%x0, %d0, pre = weight \"n1\": f32[64]) {eps = 1e-06, out = q16}",
+      "%m1 = residual_norm(%x0, %d0) {eps = 1e-06}\n %n1 = route_by_token(%m1, rows.token, table = weight "
+      "\"et\": i32[96, 4]) {used = 4}",
+      "route_by_token of 'n1' on cuda: has no device kernel yet");
   expect_refused(kLayers, "%y = matmul(%n2, rows = [weight \"e\"])",
                  "%z = matmul(%n2, rows = [weight \"e\"])\n %y = scale(%z) {by = 2}",
                  "scale of 'y' on cuda: outputs other than one matrix's logits");

@@ -58,7 +58,8 @@ std::string Source::text() const {
   for (const char* name :
        {"runtime/abi/cuda_step.h", "device/base.cuh", "device/act.cuh", "device/decode.cuh",
         "kernels/norm/norm.cuh", "kernels/matmul/matmul.cuh", "kernels/attention/attention.cuh",
-        "kernels/experts/experts.cuh", "kernels/rows/rows.cuh"})
+        "kernels/experts/experts.cuh", "kernels/recurrent/recurrent.cuh", "kernels/rows/rows.cuh",
+        "kernels/streams/streams.cuh"})
     text += cat("\n", device_header(name));
   text += "\nnamespace gc::device {\n\n";
   for (const Format format : formats_) text += cat(format_struct(format), "\n");

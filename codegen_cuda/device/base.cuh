@@ -140,7 +140,7 @@ __device__ inline float block_sum(float x, float* shared) {
   return sum;
 }
 
-enum class Fn { gelu_tanh, gelu_erf, gelu_quick, silu, relu, relu2, sigmoid, tanh, softplus };
+enum class Fn { gelu_tanh, gelu_erf, gelu_quick, silu, relu, relu2, sigmoid, tanh, softplus, root_softplus, signed_root, elu_excess, exp };
 
 template <Fn fn>
 __device__ inline float apply(float x) {
@@ -163,6 +163,14 @@ __device__ inline float apply(float x) {
       return tanhf(x);
     case Fn::softplus:
       return fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
+    case Fn::root_softplus:
+      return sqrtf(fmaxf(x, 0) + log1pf(expf(-fabsf(x))));
+    case Fn::signed_root:
+      return x == 0 ? 0 : copysignf(sqrtf(fmaxf(fabsf(x), 1e-6f)), x);
+    case Fn::elu_excess:
+      return x < 0 ? expm1f(x) - x : 0;
+    case Fn::exp:
+      return expf(x);
   }
   return x;
 }

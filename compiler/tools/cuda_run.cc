@@ -167,8 +167,9 @@ class Session {
       int64_t blocks = (n + GC_KV_BLOCK - 1) / GC_KV_BLOCK;
       if (group.kind == GC_STATE_KV_RING)
         blocks = gc_ring_blocks(static_cast<uint32_t>(group.window), static_cast<uint32_t>(chunk_));
-      pools_.emplace_back(static_cast<size_t>(blocks * args_.sequences * group.block_bytes[program_.kv_type]),
-                          0xff);
+      int64_t bytes = group.block_bytes[program_.kv_type];
+      if (!group.has_blocks()) blocks = 1, bytes = group.seq_bytes;
+      pools_.emplace_back(static_cast<size_t>(blocks * args_.sequences * bytes), 0xff);
       step_.pools[g] = pools_.back().data();
       for (int64_t s = 0; s < args_.sequences; ++s) {  // blocks in no order that a kernel could count on
         std::vector<uint32_t>& table = tables_.emplace_back();

@@ -12,7 +12,7 @@
 #include "runtime/abi/cuda_step.h"
 
 #define GC_CUDA_MAGIC "GC-CUDA"
-#define GC_CUDA_VERSION 1u
+#define GC_CUDA_VERSION 2u
 #define GC_CUDA_THREADS 128u  // of every block
 #define GC_CUDA_RANGE 256u    // positions of a range of attention, kernels/attention/attention.cuh
 #define GC_CUDA_NAME 96
@@ -38,7 +38,7 @@ struct gc_cuda_launch {
   int64_t most_ranges;                      // that a row's window touches; 0: as many as its position
   int64_t weight[gc::device::kMaxWeights];  // from the image's begin
   gc_cuda_value value[gc::device::kMaxValues];
-  int64_t state, block_bytes;  // of a KV block: where the state begins; all of it
+  int64_t state, block_bytes;  // of a KV block, or a sequence's slot: where the state begins; all of it
   uint32_t group, reserved;
 };
 

@@ -43,14 +43,15 @@ struct Step {
   u32 long_context;  // RoPE turns by the tables of long contexts
 };
 
-constexpr int kMaxWeights = 12, kMaxValues = 4;
+constexpr int kMaxWeights = 12, kMaxValues = 8;
 
 // Bytes: of weights from the image's begin, of values from the arena's.
 struct At {
   i64 weight[kMaxWeights];
-  i64 value[kMaxValues];   // inputs, then results
-  i64 queries, partials;   // of attention: its scratch
-  i64 state, block_bytes;  // of a KV block of the group: where this state's keys and values begin; all of it
+  i64 value[kMaxValues];  // inputs, then results
+  i64 queries, partials;  // of attention: its scratch
+  i64 state,
+      block_bytes;  // of a KV block of the group, or a sequence's slot: where this state begins; all of it
   u32 group, reserved;
 };
 

@@ -122,3 +122,20 @@ compile "$work/moe.gguf" "$work/moe" --device cpu,cuda --cuda-arch sm_90a --nvrt
 driver "$work/moe.gguf"
 on_gpu "$work/moe" logits --tokens "$(zoo tokens qwen3moe-moe)" -o "$work/moe.f32"
 zoo check qwen3moe-moe "$work/moe.f32" --type Q4_K || fail "qwen3moe-moe on a GPU"
+
+# ---- Recurrent states and attention side by side: slots in the device's pools, from step to step and request to request
+zoo make falcon-h1-dense "$work/hybrid.gguf"
+tokens="$(zoo tokens falcon-h1-dense)"
+compile "$work/hybrid.gguf" "$work/hybrid" --device cpu,cuda --cuda-arch sm_90a --nvrtc "$nvrtc"
+driver "$work/hybrid.gguf"
+on_gpu "$work/hybrid" logits --tokens "$tokens" -o "$work/hybrid.f32"
+zoo check falcon-h1-dense "$work/hybrid.f32" || fail "falcon-h1-dense on a GPU"
+for way in --decode "-ub 7"; do
+  on_gpu "$work/hybrid" logits --tokens "$tokens" $way -o "$work/way.f32"
+  same "$work/way.f32" "$work/hybrid.f32" "falcon-h1-dense on a GPU, $way"
+done
+# Answers of requests that share a beginning and each other's slots are those that each gets alone.
+requests() { on_gpu "$work/hybrid" bench --requests 6 -d 20 -p 9 -n 4 --probs 3 -o json "$@" >"$work/bench.json" && python -c "import json; print(json.load(open('$work/bench.json'))[0]['answers'])"; }
+alone="$(requests -npl 1 --no-cache-prompt)"
+together="$(requests -npl 3)"
+[ -n "$alone" ] && [ "$alone" = "$together" ] || fail "requests together on a GPU: $together, alone $alone"

@@ -72,7 +72,7 @@ template <class A>
 __device__ inline void attention_prepare(const Step& s, const At& a, float* buffer) {
   wait_for_previous();
   const int t = blockIdx.y, item = blockIdx.x * kWarps + warp();
-  if (item >= A::kHeads + 2 * A::kKvHeads) return;
+  if (item >= A::kItems) return;
   const Row row = s.rows[t];
   const bool is_q = item < A::kHeads, is_k = !is_q && item < A::kHeads + A::kKvHeads;
   const int head = is_q ? item : is_k ? item - A::kHeads : item - A::kHeads - A::kKvHeads;
@@ -162,6 +162,7 @@ __device__ inline void attention_ranges(const Step& s, const At& a, Partial<A>* 
       for (int j = 0; j < kQ; j++) score = fmaf(q[g][j], k[j], score);
       score = warp_sum(score);
       if constexpr (A::kCap > 0) score = A::kCap * tanhf(score / A::kCap);
+      if constexpr (A::kAlibi) score -= A::slope(kv * kGroup + first + g) * float(row.pos - p);
       const float top = fmaxf(m[g], score), kept = expf(m[g] - top), e = expf(score - top);
       m[g] = top, l[g] = fmaf(l[g], kept, e);
       for (int j = 0; j < kV; j++) o[g][j] = fmaf(e, v[j], o[g][j] * kept);

@@ -71,6 +71,10 @@ Launch emit_in(Emit& e, std::int32_t at) {
   spec.line(cat("using U = ", e.source.format(up.format), ";"));
   spec.line(cat("using G = ", e.source.format(gate_format), ";"));
   spec.flag("kGated", gate || joined).flag("kJoined", joined);
+  const auto gate_scale = op.one("gate_scale"), up_scale = op.one("up_scale");
+  spec.flag("kUpScale", up_scale.has_value()).number("kUpScaleAt", up_scale ? next(e.weight(*up_scale)) : 0);
+  spec.flag("kGateScale", gate_scale.has_value())
+      .number("kGateScaleAt", gate_scale ? next(e.weight(*gate_scale)) : 0);
   const auto& gates_bias = joined ? up_bias : gate_bias;
   spec.flag("kUpBias", up_bias.has_value()).number("kUpBiasAt", up_bias ? next(e.weight(*up_bias)) : 0);
   spec.flag("kGateBias", gates_bias.has_value())

@@ -112,7 +112,7 @@ __device__ inline typename E::X input_row(u8* p) {
 }
 
 // fn(gate) * up of 32 columns of one of a token's experts: block (pair of panels, row, j). value: x, routing, y. weight: gate
-// (if apart), up, then their biases, if there are such.
+// (if apart), up, then their factors and biases, if there are such.
 template <class E>
 __device__ inline void experts_in(const Step& s, const At& a, Expert* expert, float (*part)[1][kPanelRows]) {
   wait_for_previous();
@@ -145,11 +145,13 @@ __device__ inline void experts_in(const Step& s, const At& a, Expert* expert, fl
     float u = part[2 + half][0][n];
     // Biases of joined matrices are joined too: the gates' first.
     constexpr int kBiases = E::kJoined ? 2 * E::kN : E::kN;
+    if constexpr (E::kUpScale) u *= reinterpret_cast<const float*>(s.weights + a.weight[E::kUpScaleAt])[e];
     if constexpr (E::kUpBias)
       u += reinterpret_cast<const float*>(s.weights + a.weight[E::kUpBiasAt])[e * kBiases + (E::kJoined ? E::kN : 0) + column];
     u *= by;
     if constexpr (E::kGated) {
       float g = part[half][0][n];
+      if constexpr (E::kGateScale) g *= reinterpret_cast<const float*>(s.weights + a.weight[E::kGateScaleAt])[e];
       if constexpr (E::kGateBias)
         g += reinterpret_cast<const float*>(s.weights + a.weight[E::kGateBiasAt])[e * kBiases + column];
       g *= by;

@@ -30,6 +30,8 @@ class Product {
       spec_.named("Norm", "kNorm", "Norm::None").number("kColumns", columns).number("kStride0", e.stride(x));
       launch_.values.push_back(e.place(x));
     }
+    const bool heads = op_.kind == OpKind::matmul_heads;
+    spec_.number("kHeadPanels", heads ? e.type(y).dims[2].size / kPanelRows : 0);
     has_front_ = norm >= 0;
     launch_.rows_at_once = rows_;
     spec_.number("kRowsAtOnce", rows_).flag("kQuantized", quantized);
@@ -65,6 +67,18 @@ class Product {
     }
     launch_.blocks = panel;
     return finish(name, body);
+  }
+
+  // One matrix of n rows a head, n whole panels: as one of all heads' rows.
+  Launch heads() {
+    const ir::WeightUse use = *op_.one("matrices");
+    const ir::Weight& w = e_.graph().weight(use.weight);
+    const std::int64_t n = w.shape[0] * w.shape[1], first = n_weights();
+    launch_.weights.push_back(e_.weight(use));
+    launch_.blocks = panels_of(n);
+    const std::string body = cat(begin(), "  multiply<@, ", e_.source.format(w.format), ", ", n,
+                                 ">(s, a, x, ", first, ", -1, blockIdx.x, 0, part);\n");
+    return finish(cat("matmul_heads_", info(w.format).text_name, "_", w.shape[0], "x", w.shape[1]), body);
   }
 
   Launch glu() {
@@ -121,7 +135,10 @@ bool fits_front(bool quantized, std::int64_t columns) {
 
 Launch emit_product(Emit& e, std::int32_t op, std::int64_t rows_at_once, std::int32_t norm) {
   Product product(e, op, rows_at_once, norm);
-  return e.graph().ops[static_cast<size_t>(op)].kind == OpKind::matmul ? product.matmul() : product.glu();
+  const OpKind kind = e.graph().ops[static_cast<size_t>(op)].kind;
+  return kind == OpKind::matmul_heads ? product.heads()
+         : kind == OpKind::matmul     ? product.matmul()
+                                      : product.glu();
 }
 
 }  // namespace gc::cuda

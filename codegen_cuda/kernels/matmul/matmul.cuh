@@ -114,7 +114,8 @@ __device__ inline int row_of_block(const Step& s, int r) {
   return t < last ? t : last;
 }
 
-// As they lie in memory, or from the norm in front. `made`: shared memory for kRowsAtOnce rows where there is a norm.
+// As they lie in memory, of products with a matrix a head (kHeadPanels panels each) the block's head's, or from the norm in
+// front. `made`: shared memory for kRowsAtOnce rows where there is a norm.
 // value: without a norm x; Rms, Layer: x0; Residual: x0, x1, residual. Then y.
 template <class M>
 __device__ inline void load_rows(const Step& s, const At& a, typename M::X* x, u8* made, float* shared) {
@@ -123,6 +124,7 @@ __device__ inline void load_rows(const Step& s, const At& a, typename M::X* x, u
   for (int r = 0; r < M::kRowsAtOnce; r++) {
     const int t = row_of_block<M>(s, r);
     u8* row = s.arena + a.value[0] + i64(t) * M::kStride0;
+    if constexpr (M::kHeadPanels > 0) row += blockIdx.x / M::kHeadPanels * (4 * M::kColumns);
     if constexpr (M::kNorm == Norm::None) {
       if constexpr (M::kQuantized) {
         x[r].p = row;

@@ -11,7 +11,7 @@ using ir::OpKind;
 
 std::string real(double x) { return literal(static_cast<float>(x)); }
 
-// y of element i of the row, from rows x0 and x1 and the weights w.
+// y of element i of the row, from rows x0 and x1, the weights w and the row's position.
 std::string value_of(const Emit& e, const ir::Op& op) {
   const auto last = [&](size_t input) { return e.type(op.inputs[input]).dims.back().size; };
   const std::int64_t n = e.type(op.results[0]).dims.back().size;
@@ -24,6 +24,11 @@ std::string value_of(const Emit& e, const ir::Op& op) {
       return "x0[i] * x1[i]";
     case OpKind::mul_heads:
       return cat("x0[i] * x1[i / ", n, "]");
+    case OpKind::dot_heads:
+      return cat("dot<", last(0), ">(x0 + i * ", last(0), ", x1 + i * ", last(0), ")");
+    case OpKind::temper:
+      return cat("x0[i] * (1 + ", real(op.f32(AttrName::by)), " * logf(1 + float((pos + ",
+                 op.i64_or(AttrName::offset, 0), ") / ", op.i64(AttrName::period), ")))");
     case OpKind::act:
       return cat("apply<Fn::", name_of(op.fn()), ">(x0[i])");
     case OpKind::glu:
@@ -67,11 +72,13 @@ Launch emit_each(Emit& e, std::int32_t at) {
   Launch launch = launch_of(e, at);
   const bool two = op.inputs.size() > 1;
   Fields spec;
+  spec.flag("kPosition", op.kind == OpKind::temper);
   spec.number("kColumns", columns_of(e.type(y))).flag("kTwo", two).flag("kQuantizeOut", e.is_q16(y));
   spec.number("kStride0", e.stride(op.inputs[0])).number("kStride1", two ? e.stride(op.inputs[1]) : 0);
   spec.number("kOutStride", e.stride(y));
   spec.line(
-      cat("static __device__ float value(const float* x0, const float* x1, const float* w, int i) { return ",
+      cat("static __device__ float value(const float* x0, const float* x1, const float* w, int i, int pos) { "
+          "return ",
           value_of(e, op), "; }"));
   for (const ir::ValueId input : op.inputs) launch.values.push_back(e.place(input));
   launch.values.push_back(e.place(y));

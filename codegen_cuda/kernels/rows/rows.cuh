@@ -35,7 +35,14 @@ __device__ inline void cap_logits(const Step& s, const At&) {
   for (int i = begin + threadIdx.x; i < end; i += kThreads) y[i] = E::kCap * tanhf(y[i] / E::kCap);
 }
 
-// y[i] = E::value(x0[i], x1[i], w, i), then quantized where the next product wants it so. x1 and w (floats) only where E
+template <int n>
+__device__ inline float dot(const float* a, const float* b) {
+  float sum = 0;
+  for (int i = 0; i < n; i++) sum = fmaf(a[i], b[i], sum);
+  return sum;
+}
+
+// y[i] = E::value(x0, x1, w, i, position), then quantized where the next product wants it so. x1 and w (floats) only where E
 // reads them. value: x0, [x1,] y.
 template <class E>
 __device__ inline void each(const Step& s, const At& a) {
@@ -44,9 +51,10 @@ __device__ inline void each(const Step& s, const At& a) {
   const float* x0 = reinterpret_cast<const float*>(s.arena + a.value[0] + i64(t) * E::kStride0);
   const float* x1 = reinterpret_cast<const float*>(s.arena + a.value[1] + i64(t) * E::kStride1);
   const float* w = reinterpret_cast<const float*>(s.weights + a.weight[0]);
+  const int pos = E::kPosition ? s.rows[t].pos : 0;
   u8* to = s.arena + a.value[E::kTwo ? 2 : 1] + i64(t) * E::kOutStride;
   for (int i = threadIdx.x; i < E::kColumns; i += kThreads) {
-    const float y = E::value(x0, x1, w, i);
+    const float y = E::value(x0, x1, w, i, pos);
     if constexpr (E::kQuantizeOut) {
       quantize_block(y, i / kActBlock, ActRow<E::kColumns>{to});
     } else {
