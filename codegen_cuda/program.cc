@@ -101,32 +101,53 @@ class Maker {
   }
 
   void add(std::vector<Launch>& to, std::int32_t i, bool one) {
-    const OpKind kind = op(i).kind;
-    if (ir::is_view(kind) || (one && product_of_[static_cast<size_t>(i)] >= 0)) return;
-    if (kind == OpKind::matmul || kind == OpKind::matmul_heads || kind == OpKind::matmul_glu) {
-      to.push_back(emit_product(e_, i, one ? 1 : kRowsAtOnce, one ? front_of_[static_cast<size_t>(i)] : -1));
-    } else if (is_norm(kind)) {
-      to.push_back(emit_norm(e_, i));
-    } else if (kind == OpKind::rope) {
-      to.push_back(emit_rope(e_, i));
-    } else if (kind == OpKind::attention || kind == OpKind::attention_again || kind == OpKind::attn_block) {
-      const std::vector<Launch> launches = emit_attention(e_, i);
-      to.insert(to.end(), launches.begin(), launches.end());
-      note_attention(op(i));
-    } else if (op(i).state.valid()) {
-      to.push_back(emit_recurrent(e_, i));
-    } else if (kind == OpKind::route || kind == OpKind::experts_in || kind == OpKind::experts_out) {
-      to.push_back(emit_experts(e_, i));
-    } else if (kind == OpKind::mix || kind == OpKind::rescale || kind == OpKind::add_heads ||
-               kind == OpKind::sinkhorn || kind == OpKind::sparsify) {
-      to.push_back(emit_streams(e_, i));
-    } else {
-      to.push_back(emit_rows(e_, i));
+    if (ir::is_view(op(i).kind) || (one && product_of_[static_cast<size_t>(i)] >= 0)) return;
+    for (Launch& launch : launches_of(i, one)) {
+      GC_CHECK(launch.weights.size() <= size_t{device::kMaxWeights} &&
+                   launch.values.size() <= size_t{device::kMaxValues},
+               launch.kernel);
+      to.push_back(std::move(launch));
     }
-    const Launch& launch = to.back();
-    GC_CHECK(launch.weights.size() <= size_t{device::kMaxWeights} &&
-                 launch.values.size() <= size_t{device::kMaxValues},
-             launch.kernel);
+  }
+
+  std::vector<Launch> launches_of(std::int32_t i, bool one) {
+    switch (op(i).kind) {
+      case OpKind::matmul:
+      case OpKind::matmul_heads:
+      case OpKind::matmul_glu:
+        return {emit_product(e_, i, one ? 1 : kRowsAtOnce, one ? front_of_[static_cast<size_t>(i)] : -1)};
+      case OpKind::rms_norm:
+      case OpKind::layer_norm:
+      case OpKind::residual_norm:
+        return {emit_norm(e_, i)};
+      case OpKind::rope:
+        return {emit_rope(e_, i)};
+      case OpKind::attention:
+      case OpKind::attention_again:
+      case OpKind::attn_block:
+        note_attention(op(i));
+        return emit_attention(e_, i);
+      case OpKind::conv:
+      case OpKind::token_shift:
+      case OpKind::ssm_scan:
+      case OpKind::delta_rule:
+      case OpKind::decay_attention:
+      case OpKind::wkv:
+      case OpKind::wkv7:
+        return {emit_recurrent(e_, i)};
+      case OpKind::route:
+      case OpKind::experts_in:
+      case OpKind::experts_out:
+        return {emit_experts(e_, i)};
+      case OpKind::mix:
+      case OpKind::rescale:
+      case OpKind::add_heads:
+      case OpKind::sinkhorn:
+      case OpKind::sparsify:
+        return {emit_streams(e_, i)};
+      default:
+        return {emit_rows(e_, i)};
+    }
   }
 
   void note_attention(const ir::Op& attention) {
