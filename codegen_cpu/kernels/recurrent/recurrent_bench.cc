@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "codegen_cpu/kernels/recurrent/recurrent.h"
+#include "codegen_cpu/kernels/recurrent/signatures.h"
 #include "codegen_cpu/kernels/testing.h"
 #include "runtime/abi/program.h"
 
@@ -11,14 +12,6 @@ namespace {
 
 using testing::Buffer;
 using testing::Kernels;
-
-using Scan = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset, const float*,
-                  std::int64_t, const float*, std::int64_t, const float*, std::int64_t, const float*,
-                  std::int64_t, const float*, std::int64_t, const float* a, const float* dt_bias,
-                  const float* d, float* y, std::int64_t ys, std::int64_t lo, std::int64_t hi);
-using Conv = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset, const float* x,
-                  std::int64_t xs, const float* taps, const float* bias, float* y, std::int64_t ys,
-                  std::int64_t lo, std::int64_t hi);
 
 // A step of `rows` rows of one sequence, past its first position, with its state.
 struct Step {
@@ -55,8 +48,8 @@ void bench_scan(benchmark::State& state, const ScanSpec& spec) {
   const float* p = x.data();
   const std::int64_t xs = 4 * widest;
   for (auto _ : state)
-    f(&step.step, 0, step.slot_bytes, 0, p, xs, p, xs, p, xs, p, xs, p, xs, w.data(), w.data(), w.data(),
-      y.data(), 4 * n, 0, spec.units(best_host_isa()));
+    f(&step.step, 0, step.slot_bytes, 0, p, xs, p, xs, p, xs, p, xs, p, xs, p, xs, w.data(), w.data(),
+      w.data(), y.data(), 4 * n, 0, spec.units(best_host_isa()));
   state.counters["values"] = benchmark::Counter(
       static_cast<double>(state.iterations() * rows * n * spec.keys), benchmark::Counter::kIsRate);
 }
@@ -84,6 +77,16 @@ BENCHMARK_CAPTURE(bench_scan, kimi_linear,
                            .values = 128,
                            .gate_of_keys = true,
                            .scale = 0.1f})
+    ->Arg(1)
+    ->Arg(64);
+
+BENCHMARK_CAPTURE(bench_scan, rwkv6_1_6b,
+                  ScanSpec{
+                      .kind = Kind::Wkv, .heads = 32, .groups = 32, .keys = 64, .values = 64, .bonus = true})
+    ->Arg(1)
+    ->Arg(64);
+BENCHMARK_CAPTURE(bench_scan, rwkv7_1_5b,
+                  ScanSpec{.kind = Kind::Wkv7, .heads = 32, .groups = 32, .keys = 64, .values = 64})
     ->Arg(1)
     ->Arg(64);
 

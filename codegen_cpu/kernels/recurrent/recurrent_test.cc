@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "codegen_cpu/kernels/recurrent/signatures.h"
 #include "codegen_cpu/kernels/testing.h"
 #include "compiler/ir/recur.h"
 #include "compiler/pack/random_matrix.h"
@@ -109,15 +110,6 @@ void scatter(const Buffer<float>& rows, std::int64_t n, const std::vector<std::i
   for (std::size_t t = 0; t < at.size(); ++t)
     std::copy_n(rows.data() + static_cast<std::int64_t>(t) * n, n, all.data() + at[t] * n);
 }
-
-using Conv = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset, const float* x,
-                  std::int64_t xs, const float* taps, const float* bias, float* y, std::int64_t ys,
-                  std::int64_t lo, std::int64_t hi);
-using Scan = void(const gc_step*, std::int64_t group, std::int64_t slot, std::int64_t offset, const float*,
-                  std::int64_t, const float*, std::int64_t, const float*, std::int64_t, const float*,
-                  std::int64_t, const float*, std::int64_t, const float*, std::int64_t, const float* a,
-                  const float* dt_bias, const float* d, float* y, std::int64_t ys, std::int64_t lo,
-                  std::int64_t hi);
 
 constexpr std::int64_t kRows = kSeqs * kLength;
 
