@@ -68,7 +68,7 @@ Sizes read_keys(const Keys& keys, std::vector<std::string>& warnings) {
   bool indexed = false;
   for (const std::int64_t ratio : k.ratios) {
     if (ratio != 0 && ratio != kIndexed && ratio != kFar)
-      keys.unsupported("attention.compress_ratios", cat("ratios other than 0, ", kIndexed, " and ", kFar));
+      keys.unsupported("attention.compress_ratios", cat("supported are 0, ", kIndexed, " and ", kFar));
     indexed = indexed || ratio == kIndexed;
   }
   if (indexed) {
@@ -81,7 +81,7 @@ Sizes read_keys(const Keys& keys, std::vector<std::string>& warnings) {
   }
   k.experts = expert_sizes(keys, kForm, k.s.n_layer);
   if (k.experts.weights == ir::RouteArgs::Weights::SoftmaxOfChosen && k.hash_layers > 0)
-    keys.unsupported("expert_gating_func", "a softmax of experts that tokens choose");
+    keys.unsupported("expert_gating_func", "a softmax of experts that tokens choose is not supported");
   return k;
 }
 

@@ -152,6 +152,10 @@ Shared read_keys(const Keys& keys, const Form& f, std::vector<std::string>& warn
     const std::int64_t used = keys.size("attention.indexer.top_k");
     if (used < k.s.n_ctx_train) {
       k.indexers = indexer_owners(keys, f, k.s.n_layer, k.s.n_ctx_train);
+      if (!k.latent.absorbed || k.latent.q_rank == 0)
+        keys.unsupported(
+            "attention.indexer.top_k",
+            "without key_length_mla, value_length_mla and q_lora_rank, sparse attention is not supported");
     } else {
       k.reach = used;  // the whole context is seen: nothing chooses
     }
@@ -344,9 +348,6 @@ blocks::LatentAttention latent_attention_of(const Keys& keys, Tensors& tensors, 
   a.gate_fn = f.gate_fn;
   a.sparse = !k.indexers.empty() && !slides;
   if (!a.sparse) return a;
-  if (!a.absorbed() || !a.q_a)
-    keys.unsupported("attention.indexer.top_k",
-                     "sparse attention needs key_length_mla, value_length_mla and q_lora_rank");
   if (!choosing(k, layer))
     keys.fail("attention.indexer.types", cat("layer ", layer, " has no indexer, and none is before it"));
   if (k.indexers[static_cast<std::size_t>(layer)])

@@ -38,7 +38,7 @@ Weights weights_of(const Keys& keys, const Experts& e) {
       return Weights::RootSoftplus;
     default:
       keys.unsupported("expert_gating_func",
-                       "weights other than softmax (1, 3), sigmoid (2) and the root of softplus (4)");
+                       "supported are softmax (1, 3), sigmoid (2) and the root of softplus (4)");
   }
 }
 
@@ -61,7 +61,8 @@ double expert_limit(const Keys& keys) {
   for (std::uint64_t i = 0; value != nullptr && i < value->count(); ++i) {
     const double of_layer = value->as_float(i).value_or(-1);
     if (!(of_layer >= 0)) keys.fail(suffix, cat("expected numbers from 0 up, found ", value->describe()));
-    if (i > 0 && of_layer != limit) keys.unsupported(suffix, "limits that differ between layers");
+    if (i > 0 && of_layer != limit)
+      keys.unsupported(suffix, "limits that differ between layers are not supported");
     limit = of_layer;
   }
   return limit;

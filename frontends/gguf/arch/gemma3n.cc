@@ -117,7 +117,8 @@ LoadedModel load_gemma3n(const File& file) {
   const std::vector<std::int64_t> windows = layer_windows(keys, s.n_layer, 0, 5);
   const std::int64_t streams = keys.find_size("altup.num_inputs").value_or(kStreams);
   const std::int64_t active = file.get_u32(keys.full("altup.active_idx"), 0);
-  if (active != 0) keys.unsupported("altup.active_idx", "another active stream than the first");
+  if (active != 0)
+    keys.unsupported("altup.active_idx", "another active stream than the first is not supported");
   if (streams < 2) keys.fail("altup.num_inputs", cat("expected at least 2, found ", streams));
   const std::int64_t width = keys.find_size("embedding_length_per_layer_input").value_or(kRowWidth);
   const SharedKv kv(keys, windows, std::min(kLayersWithKeys, s.n_layer));

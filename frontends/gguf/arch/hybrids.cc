@@ -139,7 +139,7 @@ LoadedModel load_glm5_next(const File& file) {
   const std::string tail = keys.full("attention.indexer.kpool_select_tail");
   if (!file.get_bool(tail, false))
     keys.unsupported("attention.indexer.kpool_select_tail",
-                     "positions are seen as soon as they are there (true)");
+                     "true alone is supported: positions are seen as soon as they are there");
   return load_dense(file, {.name = "glm5-next",
                            .turn = Form::Turn::None,
                            .factors = false,

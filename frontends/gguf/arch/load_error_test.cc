@@ -179,6 +179,124 @@ TEST(LoadErrors, Tensors) {
                         "tensor 'rope_freqs.weight': expected [8], found [4]"}});
 }
 
+// Two dense layers with sparse attention, of DeepSeek 3.2 or a relative.
+GgufWriter sparse_model(const std::string& architecture) {
+  const std::uint64_t n_embd = 32, n_head = 2, rank = 16, turned = 8, k_dim = 16, v_dim = 16, heads = 2,
+                      dim = 12;
+  GgufWriter w = tiny_model({.architecture = architecture, .n_layer = 2});
+  const std::string a = architecture + ".attention.";
+  w.u32(architecture + ".leading_dense_block_count", 2).u32(architecture + ".rope.dimension_count", turned);
+  w.u32(architecture + ".expert_count", 2).u32(architecture + ".expert_used_count", 1);
+  w.u32(a + "q_lora_rank", rank).u32(a + "kv_lora_rank", rank).u32(a + "key_length", rank + turned);
+  w.u32(a + "key_length_mla", k_dim).u32(a + "value_length_mla", v_dim);
+  w.u32(a + "indexer.head_count", heads).u32(a + "indexer.key_length", dim).u32(a + "indexer.top_k", 8);
+  testing::TinyTensors t(w, 1);
+  for (const char* blk : {"blk.0.", "blk.1."}) {
+    const auto matrix = [&](const char* name, std::uint64_t rows, std::uint64_t cols) {
+      t.matrix(cat(blk, name, ".weight"), rows, cols);
+    };
+    for (const char* name : {"attn_q", "attn_k", "attn_v"}) w.drop_tensor(cat(blk, name, ".weight"));
+    matrix("attn_q_a", rank, n_embd), matrix("attn_q_b", n_head * k_dim, rank);
+    t.norm(cat(blk, "attn_q_a_norm.weight"), rank), t.norm(cat(blk, "attn_kv_a_norm.weight"), rank);
+    matrix("attn_kv_a_mqa", rank + turned, n_embd), matrix("attn_output", n_embd, n_head * v_dim);
+    t.stack(cat(blk, "attn_k_b.weight"), n_head, rank, k_dim - turned, Format::F32);
+    t.stack(cat(blk, "attn_v_b.weight"), n_head, v_dim, rank, Format::F32);
+    matrix("indexer.attn_q_b", heads * dim, rank), matrix("indexer.attn_k", dim, n_embd);
+    matrix("indexer.proj", heads, n_embd);
+    t.norm(cat(blk, "indexer.k_norm.weight"), dim), t.bias(cat(blk, "indexer.k_norm.bias"), dim);
+  }
+  return w;
+}
+
+TEST(LoadErrors, SparseAttention) {
+  for (const char* architecture : {"deepseek32", "glm-dsa"})
+    EXPECT_EQ(load(sparse_model(architecture)).warnings, std::vector<std::string>{});
+  const std::uint32_t huge = 0xFFFFFFFF;
+  const std::string of = "key 'deepseek32.attention.indexer.", range = "; expected 1 to 16777216";
+  std::vector<Fault> faults;
+  for (const char* name : {"head_count", "key_length", "top_k"}) {
+    const std::string key = cat("deepseek32.attention.indexer.", name);
+    faults.push_back({"missing", [=](auto& w) { w.erase(key); },
+                      cat(of, name, "' is missing; expected an unsigned 32-bit integer")});
+    faults.push_back({"0", [=](auto& w) { w.u32(key, 0); }, cat(of, name, "': 0", range)});
+    faults.push_back({"huge", [=](auto& w) { w.u32(key, huge); }, cat(of, name, "': ", huge, range)});
+    faults.push_back({"below 0", [=](auto& w) { w.i32(key, -1); },
+                      cat(of, name, "': expected an unsigned 32-bit integer, found i32 -1")});
+    faults.push_back({"text", [=](auto& w) { w.str(key, "8"); },
+                      cat(of, name, "': expected an unsigned 32-bit integer, found string '8'")});
+  }
+  const std::string even =
+      "key_length': expected an even number of at least the 8 dimensions that turn, found ";
+  for (const std::uint32_t n : {1u, 6u, 13u})
+    faults.push_back({cat("a key of ", n),
+                      [=](auto& w) { w.u32("deepseek32.attention.indexer.key_length", n); },
+                      cat(of, even, n)});
+  faults.push_back({"heads that the tensors don't have",
+                    [](auto& w) { w.u32("deepseek32.attention.indexer.head_count", 3); },
+                    "tensor 'blk.0.indexer.attn_q_b.weight': expected [16, 36], found [16, 24]"});
+  faults.push_back({"as many heads as a key may say",
+                    [](auto& w) { w.u32("deepseek32.attention.indexer.head_count", 1 << 24); },
+                    "tensor 'blk.0.indexer.attn_q_b.weight': expected [16, 201326592], found [16, 24]"});
+  for (const char* name : {"q_lora_rank", "key_length_mla", "value_length_mla"})
+    faults.push_back(
+        {cat("no ", name), [=](auto& w) { w.erase(cat("deepseek32.attention.", name)); },
+         cat(of,
+             "top_k': without key_length_mla, value_length_mla and q_lora_rank, sparse attention is "
+             "not supported (found u32 8)"),
+         ErrorKind::kUnsupported});
+  for (const Fault& fault : faults) {
+    SCOPED_TRACE(fault.about);
+    GgufWriter w = sparse_model("deepseek32");
+    fault.make(w);
+    EXPECT_EQ(message_of(w, fault.kind), fault.message);
+  }
+}
+
+TEST(LoadErrors, WhichLayersHaveAnIndexer) {
+  const auto with_types = [](const std::vector<std::uint32_t>& types) {
+    GgufWriter w = sparse_model("glm-dsa");
+    w.array("glm-dsa.attention.indexer.types", GgufWriter::kU32, types);
+    return message_of(w, ErrorKind::kUser);
+  };
+  const std::string key = "key 'glm-dsa.attention.indexer.types': ";
+  EXPECT_EQ(with_types({1, 0}), "(no error)");
+  EXPECT_EQ(with_types({0, 1}), key + "layer 0 has no indexer, and none is before it");
+  EXPECT_EQ(with_types({0, 0}), key + "layer 0 has no indexer, and none is before it");
+  EXPECT_EQ(with_types({}), key + "has 0 values; expected 2, one for each layer");
+  EXPECT_EQ(with_types({1}), key + "has 1 values; expected 2, one for each layer");
+  EXPECT_EQ(with_types({1, 1, 1}), key + "has 3 values; expected 2, one for each layer");
+  EXPECT_EQ(with_types({1, 2}), key + "expected a bool, found u32 2 at index 1");
+}
+
+// Indexers that choose blocks or pools: how far attention reaches is theirs to say.
+TEST(LoadErrors, Reach) {
+  struct Key {
+    const char *architecture, *name;
+  };
+  for (const Key& k : {Key{"minimax-m3", "top_k"}, Key{"minimax-m3", "block_size"}, Key{"qwen4exp", "top_k"},
+                       Key{"glm5-next", "top_k"}}) {
+    SCOPED_TRACE(cat(k.architecture, " ", k.name));
+    const std::string key = cat(k.architecture, ".attention.indexer.", k.name);
+    const auto message = [&](const std::function<void(GgufWriter&)>& change) {
+      GgufWriter w = tiny_model({.architecture = k.architecture});
+      for (const char* name : {"top_k", "block_size"})
+        w.u32(cat(k.architecture, ".attention.indexer.", name), 8);
+      w.boolean("glm5-next.attention.indexer.kpool_select_tail", true);
+      change(w);
+      return message_of(w, ErrorKind::kUser);
+    };
+    EXPECT_EQ(message([&](auto& w) { w.erase(key); }),
+              cat("key '", key, "' is missing; expected an unsigned 32-bit integer"));
+    EXPECT_EQ(message([&](auto& w) { w.u32(key, 0); }), cat("key '", key, "': 0; expected 1 to 16777216"));
+    EXPECT_EQ(message([&](auto& w) { w.u32(key, 1 << 31); }),
+              cat("key '", key, "': 2147483648; expected 1 to 16777216"));
+  }
+  EXPECT_EQ(
+      message_of(tiny_model({.architecture = "glm5-next"}), ErrorKind::kUnsupported),
+      "key 'glm5-next.attention.indexer.kpool_select_tail': true alone is supported: positions are seen as "
+      "soon as they are there");
+}
+
 TEST(LoadErrors, Unsupported) {
   const ErrorKind kind = ErrorKind::kUnsupported;
   expect_faults(
