@@ -28,8 +28,7 @@ const Arch& arch_by_name(std::string_view name) {
     if (arch.name == name) return arch;
     known += cat(known.empty() ? "" : ", ", arch.name);
   }
-  throw_user("--cuda-arch '", escape_controls(std::string(name)),
-             "' is not known; expected some of: ", known);
+  throw_user("--cuda-arch ", quote(name), " is not known; expected some of: ", known);
 }
 
 }  // namespace gc::cuda

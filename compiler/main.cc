@@ -156,7 +156,7 @@ void choose_devices(const std::vector<std::string>& names, Options& o) {
   o.cpu = o.cuda = false;
   for (const std::string& name : names) {
     if (name != "cpu" && name != "cuda")
-      throw_user("--device '", escape_controls(name), "': expected cpu, cuda or cpu,cuda");
+      throw_user("--device ", quote(name), ": expected cpu, cuda or cpu,cuda");
     (name == "cpu" ? o.cpu : o.cuda) = true;
   }
 }

@@ -19,6 +19,7 @@ enum class Kind : uint8_t {
   kOn,               // bool true, no value
   kOff,              // bool false, no value
   kText,             // const char*
+  kName,             // const char*, not empty
   kTexts,            // TextList, appended
   kInt,              // int64_t in [low, high]
   kInts,             // IntList in [low, high]
@@ -199,6 +200,10 @@ class Setter {
         *place<bool>() = false;
         return true;
       case Kind::kText:
+        *place<const char*>() = text_;
+        return true;
+      case Kind::kName:
+        if (*text_ == 0) return wrong("the name is empty");
         *place<const char*>() = text_;
         return true;
       case Kind::kTexts:

@@ -158,6 +158,8 @@ struct Wrong {
   const char* message;
 };
 const Wrong kWrong[] = {
+    {Command::kComplete, {"--device", ""}, "--device: the name is empty"},
+    {Command::kComplete, {"--isa", ""}, "--isa: the name is empty"},
     {Command::kComplete, {"-n", "x"}, "-n: 'x' is not a whole number"},
     {Command::kComplete, {"-n", "1.5"}, "-n: '1.5' is not a whole number"},
     {Command::kComplete, {"-n", ""}, "-n: '' is not a whole number"},

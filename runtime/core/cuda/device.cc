@@ -52,7 +52,10 @@ Status CudaDevice::open(uint32_t gpu, const gc_cuda_image& image, Span<const uin
   image_ = &image;
   if (const Status s = driver_.open(message); s != kOk) return s;
   int n = 0, device = 0, major = 0, minor = 0;
-  if (const int e = driver_.device_count(&n); e != 0) return failed("can't count devices", e, message);
+  if (const int e = driver_.device_count(&n); e != 0) {
+    format_to(message, "the CUDA driver can't count devices: ", driver_.why(e));
+    return kErrSystem;
+  }
   if (n <= 0 || gpu >= static_cast<uint32_t>(n)) {
     if (n <= 0)
       format_to(message, "the CUDA driver has no device");
@@ -64,9 +67,9 @@ Status CudaDevice::open(uint32_t gpu, const gc_cuda_image& image, Span<const uin
     return failed("can't be had", e, message);
   if (driver_.device_name(name_, sizeof name_, device) != 0) name_[0] = 0;
   name_[sizeof name_ - 1] = 0;
-  if (driver_.device_attribute(&major, kMajor, device) != 0 ||
-      driver_.device_attribute(&minor, kMinor, device) != 0)
-    return failed("doesn't say what it is", 0, message);
+  int unknown = driver_.device_attribute(&major, kMajor, device);
+  if (unknown == 0) unknown = driver_.device_attribute(&minor, kMinor, device);
+  if (unknown != 0) return failed("doesn't say what it is", unknown, message);
   if (const int e = driver_.context_retain(&context_, device); e != 0)
     return failed("can't be used", e, message);
   if (const int e = driver_.context_use(context_); e != 0) return failed("can't be used", e, message);
