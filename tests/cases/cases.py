@@ -19,6 +19,7 @@ import check
 import containers
 import faults
 import gpu
+import gpu_answers
 import known
 import limits
 import models
@@ -26,7 +27,7 @@ import programs
 import server
 import texts
 
-MODULES = [containers, models, texts, faults, programs, limits, gpu, known, server]
+MODULES = [containers, models, texts, faults, programs, limits, gpu, gpu_answers, known, server]
 
 
 def all_cases():
