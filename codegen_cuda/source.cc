@@ -56,10 +56,10 @@ std::string Source::text() const {
       "// Made by gguf-compile. nvcc -arch=sm_80 -fmad=false -cubin FILE, NVRTC and the host shim compile it "
       "as it is.\n";
   for (const char* name :
-       {"runtime/abi/cuda_step.h", "device/base.cuh", "device/act.cuh", "device/decode.cuh",
-        "kernels/norm/norm.cuh", "kernels/matmul/matmul.cuh", "kernels/attention/attention.cuh",
-        "kernels/experts/experts.cuh", "kernels/recurrent/recurrent.cuh", "kernels/rows/rows.cuh",
-        "kernels/streams/streams.cuh"})
+       {"runtime/abi/cuda_step.h", "device/base.cuh", "device/act.cuh", "device/decode.cuh", "device/mma.cuh",
+        "kernels/norm/norm.cuh", "kernels/matmul/tensor.cuh", "kernels/matmul/matmul.cuh",
+        "kernels/attention/attention.cuh", "kernels/experts/experts.cuh", "kernels/recurrent/recurrent.cuh",
+        "kernels/rows/rows.cuh", "kernels/streams/streams.cuh"})
     text += cat("\n", device_header(name));
   text += "\nnamespace gc::device {\n\n";
   for (const Format format : formats_) text += cat(format_struct(format), "\n");

@@ -129,6 +129,14 @@ class Block {
     wait(m);
     return slots[from];
   }
+  const std::uint32_t* share(const std::uint32_t* mine, int n) {
+    if (n > kShared) fault("a lane shares too many words");
+    Meeting& m = warps_[running_ / kWarp];
+    std::uint32_t* slots = words_[m.round & 1][running_ / kWarp];
+    std::memcpy(slots + running_ % kWarp * n, mine, static_cast<std::size_t>(n) * sizeof *mine);
+    wait(m);
+    return slots;
+  }
   int lane() const { return running_ % kWarp; }
 
   static Block* current;
@@ -170,6 +178,7 @@ class Block {
   Context scheduler_;
   Meeting all_, warps_[kThreads / kWarp];
   std::uint32_t values_[2][kThreads / kWarp][kWarp];
+  std::uint32_t words_[2][kThreads / kWarp][kWarp * kShared];
   int running_ = 0;
 };
 
@@ -180,6 +189,7 @@ Block* Block::current = nullptr;
 void sync_block() { Block::current->sync_all(); }
 void sync_warp() { Block::current->sync_warp(); }
 std::uint32_t exchange(std::uint32_t mine, int from) { return Block::current->exchange(mine, from); }
+const std::uint32_t* share(const std::uint32_t* mine, int n) { return Block::current->share(mine, n); }
 int lane() { return Block::current->lane(); }
 
 float f32_of_f16(std::uint16_t bits) { return static_cast<float>(bit_cast<_Float16>(bits)); }

@@ -30,6 +30,9 @@ void sync_block();
 void sync_warp();
 // The value that lane `from` of the warp gives to the same call.
 std::uint32_t exchange(std::uint32_t mine, int from);
+// The n words (at most kShared) of each lane of the warp, lane after lane, until the lane's next call.
+constexpr int kShared = 8;
+const std::uint32_t* share(const std::uint32_t* mine, int n);
 int lane();
 
 template <class To, class From>

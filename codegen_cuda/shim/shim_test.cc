@@ -10,6 +10,7 @@
 #include "runtime/abi/cuda_step.h"
 //
 #include "codegen_cuda/device/base.cuh"
+#include "codegen_cuda/device/mma.cuh"
 
 extern "C" void gc_shim_launch(void* kernel, const unsigned* grid, const gc::device::Step* step,
                                const gc::device::At* at, std::uint64_t seed);
@@ -136,6 +137,51 @@ TEST(Instructions, ScalarBodies) {
   EXPECT_EQ(f16_of_f32(1 + 3 * 0x1p-11f), 0x3c02);
   EXPECT_EQ(bf16_of_f32(1 + 0x1p-8f), 0x3f80);
   EXPECT_EQ(bf16_of_f32(1 + 3 * 0x1p-8f), 0x3f82);
+}
+
+// Matrices of an mma by row and column; k of B and A as wide as the kernel takes.
+u8 matrix_a[16][32];
+i8 matrix_b[32][8];
+
+// Element i of a lane's fragment is byte i % 4 of word i / 4; where it lies in the matrix is PTX's text, which numbers
+// elements, not words.
+template <int kWidth>
+void mma_kernel(Step s, At) {
+  const int group = lane() >> 2, in_group = lane() % 4;
+  u32 a[kWidth / 8] = {}, b[kWidth / 16] = {};
+  for (int i = 0; i < kWidth / 2; i++) {
+    const bool upper = kWidth == 16 ? i < 4 : i < 4 || (i >= 8 && i < 12);
+    const int row = upper ? group : group + 8, column = in_group * 4 + (i & 3) + (i < 8 ? 0 : 16);
+    a[i / 4] |= u32(matrix_a[row][column]) << (i % 4 * 8);
+  }
+  for (int i = 0; i < kWidth / 4; i++)
+    b[i / 4] |= u32(u8(matrix_b[in_group * 4 + (i & 3) + (i < 4 ? 0 : 16)][group])) << (i % 4 * 8);
+  int d[4] = {1, 2, 3, 4};
+  for (int times = 0; times < 3; times++) mma_u8_s8(d, a, b);
+  float* out = s.logits + warp() * 128;
+  for (int i = 0; i < 4; i++)
+    out[(i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1)] = float(d[i] - i - 1);
+}
+
+TEST(Mma, IsThePlainLoop) {
+  u32 random = 7;
+  const auto draw = [&] { return (random = random * 1664525u + 1013904223u) >> 24; };
+  for (auto& row : matrix_a)
+    for (u8& x : row) x = u8(draw());
+  for (auto& row : matrix_b)
+    for (i8& x : row) x = i8(draw());
+  std::vector<float> y(kWarps * 128);
+  Step step{};
+  step.logits = y.data();
+  for (const int width : {16, 32})
+    for (std::uint64_t seed = 1; seed < 9; seed++) {
+      launch(width == 16 ? mma_kernel<16> : mma_kernel<32>, step, 1, seed);
+      for (int i = 0; i < kWarps * 128; i++) {
+        int sum = 0;
+        for (int k = 0; k < width; k++) sum += matrix_a[i % 128 / 8][k] * matrix_b[k][i % 8];
+        EXPECT_EQ(y[i], float(3 * sum)) << "width " << width << ", place " << i;
+      }
+    }
 }
 
 }  // namespace

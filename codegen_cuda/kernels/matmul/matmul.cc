@@ -10,6 +10,7 @@ namespace {
 using ir::OpKind;
 
 constexpr std::int64_t kFrontBytes = kStaticShared - 8192;  // sums and parts take the rest
+constexpr std::int64_t kTensorRows = 32;                    // 8 * kTiles of tensor.cuh
 constexpr std::int64_t kMostFront = 8192;                   // columns: a thread holds 64 of them in registers
 
 std::int64_t made_bytes(bool quantized, std::int64_t columns) {
@@ -33,10 +34,13 @@ class Product {
     const bool heads = op_.kind == OpKind::matmul_heads;
     spec_.number("kHeadPanels", heads ? e.type(y).dims[2].size / kPanelRows : 0);
     has_front_ = norm >= 0;
+    tensor_ = rows > 1 && quantized && norm < 0 && !heads && all_blocks();
+    if (tensor_) rows_ = kTensorRows;
     launch_.rows_at_once = rows_;
     spec_.number("kRowsAtOnce", rows_).flag("kQuantized", quantized);
     spec_.named("Domain", "kDomain", launch_.outputs ? "Domain::Outputs" : "Domain::Tokens");
     spec_.line(quantized ? "using X = ActRow<kColumns>;" : "using X = F32Row;");
+    spec_.line(tensor_ ? "using Rows = TokenRows<kColumns, kStride0>;" : "using Rows = const X*;");
     to_logits_ = e.is_output(y) || feeds_logits(y);
     spec_.flag("kToLogits", to_logits_).flag("kQuantizeOut", e.is_q16(y));
     spec_.number("kOut", static_cast<std::int64_t>(launch_.values.size()));
@@ -103,11 +107,21 @@ class Product {
     return false;
   }
 
+  // Formats with codes in blocks: floats multiply by FMA.
+  bool all_blocks() const {
+    std::vector<ir::WeightUse> uses = op_.slot(op_.kind == OpKind::matmul_glu ? "gate" : "rows");
+    if (op_.kind == OpKind::matmul_glu) uses.push_back(op_.slot("up")[0]);
+    for (const ir::WeightUse& use : uses)
+      if (layout_for(e_.graph().weight(use.weight).format).is_float()) return false;
+    return true;
+  }
+
   std::string begin() const {
     std::string body = cat("  __shared__ float part[kWarps][", rows_, "][kPanelRows];\n");
     if (has_front_)
       body += cat("  __shared__ float sums[kWarps];\n  alignas(16) __shared__ u8 made[", rows_,
                   " * @::kMadeBytes];\n");
+    if (tensor_) return body + "  const @::Rows x = token_rows<@>(s, a);\n";
     return cat(body, "  @::X x[", rows_, "];\n  load_rows<@>(s, a, x, ",
                has_front_ ? "made, sums" : "nullptr, nullptr", ");\n");
   }
@@ -124,7 +138,7 @@ class Product {
   Launch launch_;
   std::int64_t rows_;  // at once
   Fields spec_;
-  bool has_front_ = false, to_logits_ = false;
+  bool has_front_ = false, to_logits_ = false, tensor_ = false;
 };
 
 }  // namespace

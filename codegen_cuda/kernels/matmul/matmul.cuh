@@ -1,4 +1,4 @@
-// Products with packed matrices, for a few rows at a time: a block decodes panels of 16 weight rows once for up to
+// Products with packed matrices, for a few rows at a time (many: tensor.cuh, which takes panel_share's place): a block decodes panels of 16 weight rows once for up to
 // kRowsAtOnce rows of activations. Reading weights is what it costs, so everything else is laid out around that.
 //
 //   lanes     lane = 4 b + q of a warp: rows 4 q .. 4 q + 3 of the panel, block b of a group of 8 blocks of 32 columns. It
@@ -165,7 +165,7 @@ __device__ inline float* out_row(const Step& s, const At& a, int t) {
 
 // One panel by all warps: panel `panel` of a segment of kRows rows whose results begin at column `column`.
 template <class M, class F, int kRows>
-__device__ inline void multiply(const Step& s, const At& a, const typename M::X* x, int weight, int bias, int panel,
+__device__ inline void multiply(const Step& s, const At& a, const typename M::Rows& x, int weight, int bias, int panel,
                                 int column, float (*part)[M::kRowsAtOnce][kPanelRows]) {
   const u8* at = s.weights + a.weight[weight] + i64(panel) * F::template panel_bytes<M::kColumns>();
   panel_share<F, M::kColumns, M::kRowsAtOnce>(at, x, warp(), kWarps, part[warp()]);
@@ -183,7 +183,7 @@ __device__ inline void multiply(const Step& s, const At& a, const typename M::X*
 
 // fn(gate) * up: warps 0 and 1 two panels of the gate, 2 and 3 the same two of up; 32 columns of the result.
 template <class M, class G, class U, int kRows, Fn fn>
-__device__ inline void multiply_glu(const Step& s, const At& a, const typename M::X* x, int gate, int up, int pair,
+__device__ inline void multiply_glu(const Step& s, const At& a, const typename M::Rows& x, int gate, int up, int pair,
                                     float (*part)[M::kRowsAtOnce][kPanelRows]) {
   const int panel = 2 * pair + warp() % 2;
   if (panel * kPanelRows < kRows) {
