@@ -175,13 +175,15 @@ TEST(TwoStreams, AreTheWholeMatrix) {
 
 // Whatever the shapes, the bits are the same.
 TEST(Shapes, ChangeNoBit) {
-  for (auto [format, k] : {std::pair{Format::Q8_0, 640}, {Format::Q4_K, 1280}, {Format::Q6_K, 768}}) {
+  for (auto [format, k] :
+       {std::pair{Format::Q8_0, 640}, {Format::Q4_K, 1280}, {Format::Q6_K, 768}, {Format::IQ6_K, 768}}) {
     const Case c(format, k, 80);
     const std::int64_t rows = 17, panels = 5, width = 80, x_stride = act_row_bytes(k);
     const std::vector<float> x = random_activations(rows * k, 13);
     const std::vector<float> want = expected(c, x, rows);
     // row_panels, ahead, tile_rows, chunk_groups
-    for (const RowShapes& shapes : {RowShapes{1, 0, 2, 1}, {2, 100, 17, 2}, {8, 65536, 5, 4}}) {
+    for (const RowShapes& shapes :
+         {RowShapes{1, 0, 2, 1}, {2, 100, 17, 2}, {3, 24576, 17, 3}, {8, 65536, 5, 4}}) {
       llvm::LLVMContext context;
       Emitter e(context, best_host_isa(), "test");
       const TunedProduct tuned[] = {{format, k, shapes}};
